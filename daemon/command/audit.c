@@ -9,7 +9,7 @@
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
-/* What is shown of a command with its arguments, bytes. */
+/* Maximum bytes of a command with its arguments in a line. */
 #define COMMAND_MAX 128u
 
 static void put_shown(struct span text, size_t max, bool has_spaces, char *out)
@@ -74,7 +74,7 @@ static void on_name(void *arg, struct span name)
     }
 }
 
-/* Who it is, with the kind of the name in front; nothing where nobody has to say. */
+/* The client's identity, preceded by the kind of the name; empty without authentication. */
 static const char *put_who(const struct client *c, char out[AUDIT_NAME_MAX + 1])
 {
     out[0] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec.h. The guard refuses commands (guard.c); here is the time limit, as a
- * service of the client, which psync takes the place of.
+ * See exec.h. The guard refuses commands (guard.c); this file has the time limit, as a service
+ * of the client, which psync replaces.
  */
 #include "daemon/command/exec.h"
 
@@ -19,7 +19,7 @@
 
 struct candidate {
     struct client_service service; /* the first member */
-    struct client *client;         /* [borrowed] NULL: gone, or it follows */
+    struct client *client;         /* [borrowed] NULL: closed, or it is a replica now */
     struct worker *worker;         /* [borrowed] */
     uv_timer_t timer;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client may keep; see client.h.
+ * Data kept for clients between turns; see client.h.
  */
 #include "daemon/command/client.h"
 
@@ -97,7 +97,7 @@ void client_wait_cancel(struct client *c, void *wait)
     }
 }
 
-/* Set the bytes of input and output that the client keeps. False: it keeps too much. */
+/* Set the bytes of input and output that the client keeps. False: it exceeds the limit. */
 static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
 {
     size_t before = k->holder.bytes;
@@ -134,7 +134,7 @@ bool client_count_input(struct client *c, struct worker *w, size_t bytes)
     return count(k, w, bytes, k->out_bytes);
 }
 
-/* It adds this to the accounts of the worker; -1: and takes it off. */
+/* Add its bytes to the accounts of the worker; sign -1: subtract them. */
 static void count_pending(const struct kept *k, struct worker *w, uint64_t times)
 {
     ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)k->out_bytes * times);
@@ -189,7 +189,7 @@ void client_join(struct client *c, struct worker *w)
     }
 }
 
-/* Its connection closes: forget what is kept. */
+/* Its connection closes: release the kept data. */
 static void drop_all(struct client *c, struct worker *w)
 {
     if (c->kept != NULL) {

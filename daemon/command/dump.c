@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of dumps. Runs in turns of the connection that asked, on its worker, in the read-side
- * section of the turn: items are borrowed without a lock, and writers of items wait for nothing
- * meanwhile.
+ * Lines of dumps. Runs in turns of the requesting connection, on its worker, in the read-side
+ * section of the turn: items are borrowed without a lock, and writers do not wait.
  *
  * A key in metadump is URI-encoded. In mgdump each line is a command that finds the item: a key
- * that cannot be part of a line as it is comes in base64, with the flag that says so. cachedump
- * shows keys as they are, as memcached does, except those that would break its lines, which
- * memcached leaves out: these are URI-encoded.
+ * that cannot be part of a line is encoded in base64, with the flag b. cachedump shows keys
+ * unchanged, as memcached does, except those that would break its lines: these are URI-encoded;
+ * memcached omits them.
  */
 #include "daemon/command/exec.h"
 
@@ -35,12 +34,12 @@
  * Slots do not wait for a dump, because its client may be slow. So an item may move from a
  * shard that the dump has not reached to one that it has passed. Each further pass covers the
  * slots whose state changed since the previous pass began; when there are none, the dump is
- * complete. Such a pass goes over the shards that slots leave before those they go to, as items
- * move that way. The second pass covers also slots that were on their way before the dump
- * began: the first one may have gone over their shards in the other order.
+ * complete. Such a pass visits the shards that slots leave before those they move to, as items
+ * move that way. The second pass also covers slots that were moving before the dump began: the
+ * first one may have visited their shards in the other order.
  */
 enum pass {
-    PASS_NONE, /* the dump has not begun */
+    PASS_NONE, /* the dump has not started */
     PASS_ALL,
     PASS_FROM,
     PASS_TO,
@@ -243,7 +242,7 @@ static bool step(struct dump *d, struct slice *k)
     return true;
 }
 
-/* Walk until the slice is over; true: all passes are done, or no more items are wanted. */
+/* Walk until the slice ends; true: all passes are done, or no further items are wanted. */
 static bool walk(struct turn *t, struct dump *d)
 {
     const struct engine *e = t->e;

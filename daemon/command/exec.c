@@ -22,7 +22,7 @@ exec_handler *const exec_by_opcode[] = {
 #undef OPCODE
 };
 
-/* An operator's command that its client may not give. */
+/* Refuse an operator's command that the client may not use. */
 static enum turn_stop refuse(struct turn *t, const struct request *r, enum reply why)
 {
     struct request refused = *r;
@@ -52,7 +52,7 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
     if (is_operators && stop != TURN_WAITS && stop != TURN_QUEUES) {
         audit_command(t, r, true); /* once, however often it was tried */
     }
-    turn_enter_section(t); /* it may have taken long, and switched what is observed */
+    turn_enter_section(t); /* it may have taken long, and changed what is observed */
     return stop;
 }
 

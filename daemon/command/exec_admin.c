@@ -61,7 +61,7 @@ static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum
     return TURN_GOES_ON;
 }
 
-/* Flushed items must not come back: answer when no snapshot has them any more. */
+/* Flushed items must not reappear: answer when no snapshot contains them. */
 static enum turn_stop forget_file(struct turn *t, const struct request *r,
                                   struct flush_wait *wait)
 {
@@ -80,7 +80,7 @@ static enum turn_stop forget_file(struct turn *t, const struct request *r,
     return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
 }
 
-/* Begin to flush what the command says. */
+/* Start the requested flush. */
 static enum outcome begin_flush(struct turn *t, const struct request *r)
 {
     struct span args = r->args;
@@ -218,7 +218,7 @@ enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
-/* The client watches these streams from now on, or gets the reason why not. */
+/* Start watching these streams, or answer with the reason of the refusal. */
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
     struct client *c = t->client;

@@ -131,8 +131,8 @@ static enum turn_stop answer_meta(struct turn *t, const struct request *r,
 /* ---- the commands ------------------------------------------------------------------------ */
 
 /*
- * A number that is created counts as neither hit nor miss, as in memcached. It needs memory as
- * a new item does, and the answer says so when there is none.
+ * A number that is created counts as neither hit nor miss, as in memcached. It needs memory
+ * like a new item, so it can fail with an out-of-memory error.
  */
 static MF_INLINE enum turn_stop arith(struct turn *t, const struct request *r, enum wire wire)
 {

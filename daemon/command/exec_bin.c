@@ -12,7 +12,7 @@
 #include "lib/store/find_inline.h"
 #include "proto/bin_compose.h"
 
-/* A quiet get is not answered if the key is not there. */
+/* A quiet get is not answered if the key is absent. */
 static void answer_miss(struct turn *t, const struct request *r)
 {
     if (!r->noreply) {
@@ -73,7 +73,7 @@ enum turn_stop exec_bin_get(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* Answer a touch that found the item; touch itself gets only the flags. */
+/* Answer a touch that found the item; the reply to touch itself has only the flags. */
 static void answer_touched(struct turn *t, const struct request *r, const struct found *f)
 {
     const struct item *it = f->item;
@@ -89,7 +89,7 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
 }
 
 /*
- * touch, gat, gatk. Whether the output can take the value is checked before the item is
+ * touch, gat, gatk. Checks whether the output has room for the value before the item is
  * touched: with a deadline that has passed it would not be found a second time.
  */
 enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `config`: the options of the running server, by the names and in the words of the command
- * line. Only for who was given RIGHT_CONFIG: options say where files are, and changing them may
- * stop the service. Runs on the worker of the client, outside the section of the turn, or on
- * main; what a change needs is in daemon/worker/live.c. Also refresh_certs, which main carries
- * out as well.
+ * `config`: the options of the running server, with the names and values of the command line.
+ * Requires RIGHT_CONFIG: options contain paths of files, and changing them may stop the
+ * service. Runs on the worker of the client, outside the section of the turn, or on main;
+ * changes are made by daemon/worker/live.c. Also refresh_certs, which main executes too.
  */
 #include "daemon/command/exec.h"
 
@@ -74,7 +73,7 @@ static enum turn_stop config_get(struct turn *t, const struct config_words *w)
 
 /* A client that waits for main. */
 struct main_wait {
-    struct main_ask ask; /* must be first: it is released as a whole */
+    struct main_ask ask; /* must be first: freed with the whole struct */
     struct late_answer late;
 };
 
@@ -100,7 +99,7 @@ static void on_answer(struct message *m, void *receiver)
     mem_free(wait);
 }
 
-/* Ask main, whose work it is to read and write files and to make threads. */
+/* Send a request to main, which reads and writes files and creates threads. */
 static enum turn_stop ask_main(struct turn *t, const struct request *r, enum main_wish wish)
 {
     struct main_wait *wait = mem_zalloc(sizeof(*wait) + r->args.len);
@@ -129,13 +128,13 @@ enum turn_stop exec_refresh_certs(struct turn *t, const struct request *r)
     if (t->w->crew->tls == NULL) {
         return turn_answer(t, r, REPLY_NO_TLS);
     }
-    must(t->client != NULL); /* no datagram asks for it */
+    must(t->client != NULL); /* refused in datagrams */
     return ask_main(t, r, MAIN_LOADS_CERTS);
 }
 
 /* ---- set, reset -------------------------------------------------------------------------- */
 
-/* What one set or reset changes. */
+/* The changes of one set or reset. */
 struct config_change {
     bool is_reset;
     unsigned count;
@@ -191,7 +190,7 @@ static void join_addresses(struct config_words *w)
     }
 }
 
-/* Split the line, without the word noreply. Returns what is wrong with it, or NULL. */
+/* Split the line, without the word noreply. Returns its error, or NULL. */
 static const char *split(struct config_words *w, struct span args, bool noreply)
 {
     const char *why = config_words_split(w, args);
@@ -272,7 +271,7 @@ static bool read_reset(struct config_change *c, const struct config_words *w,
     return true;
 }
 
-/* What w, which is_change(), is to change. False: why says what is wrong. */
+/* Read the changes of w, for which is_change() is true. False: why has the error. */
 static bool read_change(struct config_change *c, const struct config_words *w,
                         char why[WHY_BYTES])
 {
@@ -301,7 +300,7 @@ static void log_change(const struct settings *now, const struct config_change *c
     }
 }
 
-/* False: nothing was changed, and why says why. */
+/* False: nothing was changed, and `why` has the reason. */
 static bool carry_out(struct crew *crew, struct span args, bool noreply, char why[WHY_BYTES])
 {
     struct config_words w;

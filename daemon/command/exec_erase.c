@@ -13,8 +13,8 @@
 #include "proto/text_parse.h"
 
 /*
- * Delete an item, or do what d says instead (NULL: nothing else), count and observe that. cas:
- * the one that it has to have; 0: any. An item that is only marked stale is no hit.
+ * Delete an item, or change it as described by d (NULL: delete), count and observe that. cas:
+ * the required one; 0: any. An item that is only marked stale does not count as a hit.
  */
 static MF_INLINE enum outcome erase(struct turn *t, uint64_t hash, struct span key,
                                     uint64_t cas, const struct erase *d, const char *command)

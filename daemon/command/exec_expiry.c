@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * touch, and that of gat and of the binary protocol; expire and its like, persist, ttl and its
- * like. Runs on the worker of the client, inside the read-side section of the turn.
+ * touch, also for gat and the binary protocol; expire and similar commands, persist, ttl and
+ * similar commands. Runs on the worker of the client, inside the read-side section of the turn.
  *
- * A new deadline counts as a touch, and an item that gets one as used. A question is neither.
+ * A new deadline counts as a touch, and as a use of the item. Reading a deadline does not.
  */
 #include "daemon/command/exec.h"
 
@@ -21,7 +21,7 @@ static enum turn_stop answer_number(struct turn *t, const struct request *r, int
 
 /* ---- touch ------------------------------------------------------------------------------- */
 
-/* Give an item a deadline, count and observe that; is_get: as what also returns the value. */
+/* Set the deadline of an item, count and observe that; is_get: the value is returned too. */
 static MF_INLINE enum outcome touch(struct turn *t, uint64_t hash, struct span key,
                                     msec_t deadline, const char *command, bool is_get,
                                     struct found *f)
@@ -146,7 +146,7 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-/* Milliseconds to seconds, the nearest, as Redis shows them. */
+/* Milliseconds to seconds, rounded to the nearest, as in Redis. */
 static int64_t nearest_seconds(int64_t ms)
 {
     return ms / 1000 + (ms % 1000 >= 500);

@@ -23,7 +23,7 @@
 struct sending {
     struct late_answer late;   /* the first member */
     bool is_handed;            /* it has a portion that its socket did not take yet */
-    bool is_over;              /* the thread is done with it */
+    bool is_over;              /* the thread no longer uses it */
     struct following *replica; /* [borrowed] the receiver; NULL: a client, of a snapshot */
     struct export export;
 };
@@ -76,7 +76,7 @@ static void on_portion(struct message *m, void *receiver)
     client_answer_portion(&s->late, with_head(&s->export), true, on_taken);
 }
 
-/* The last line that a replica gets: see exec.h. */
+/* The last line for a replica: see exec.h. */
 static struct span end_of_sync(const struct sending *s, const struct replication *r,
                                char line[LAST_MAX])
 {
@@ -135,7 +135,7 @@ static void on_over(struct message *m, void *receiver)
         replication_end_sync(r);
     }
     if (s->is_handed) {
-        /* No line can follow what it does not take: it is closed, and then released. */
+        /* No line can follow an incomplete portion: the client is closed, then released. */
         shutdown(s->late.client->io.fd, SHUT_RDWR);
         return;
     }
@@ -188,7 +188,7 @@ enum turn_stop exec_export(struct turn *t, const struct request *r)
 
 enum turn_stop exec_sync(struct turn *t, const struct request *r)
 {
-    must(t->client != NULL); /* no datagram asks for it */
+    must(t->client != NULL); /* refused in datagrams */
     struct following *replica = following_may_sync(t->client);
     if (r->args.len != 0 || replica == NULL) {
         return turn_answer(t, r, REPLY_SYNC_USAGE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * get, gets, gat, gats: the hot path. Runs on the worker of the client, inside the read-side
- * section of the turn, so items are borrowed without counting. Small values are copied after
- * their VALUE line; a large one is sent from where it is stored, one at a time.
+ * section of the turn, so items are borrowed without reference counts. Small values are copied
+ * after their VALUE line; large ones are sent without a copy, one at a time.
  */
 #include "daemon/command/exec.h"
 
@@ -15,7 +15,7 @@
 #include "lib/store/find_inline.h"
 #include "proto/text_parse.h"
 
-/* Bytes beside key and value of one reply: its line, the value's line end, and END. */
+/* Bytes of one reply in addition to key and value: its line, the value's line end, and END. */
 #define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + REPLY_LEN(END))
 
 /* END after the values; there is room. */
@@ -26,9 +26,9 @@ static inline void put_end(struct turn *t)
 }
 
 /*
- * A small value: all of its reply goes to the output, with END if it is the last. Inlined with
- * a shape that is known not to be wide, nothing is looked for that only wide ones have. Returns
- * the length of the value.
+ * A small value: write its whole reply to the output, with END if it is the last. Inlined for a
+ * shape that is known not to be wide, so that fields of wide items are not checked. Returns the
+ * length of the value.
  */
 static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint16_t shape,
                                     struct span key, bool wants_cas, bool is_last)
@@ -83,7 +83,7 @@ static MF_NOINLINE bool put_wide(struct turn *t, struct found f, struct span key
     return true;
 }
 
-/* False: the output cannot take it, and nothing was composed. */
+/* False: the output has no room for it, and nothing was composed. */
 static MF_INLINE bool put_item(struct turn *t, struct found f, struct span key, bool wants_cas,
                                bool is_last, uint32_t *len)
 {
@@ -103,7 +103,7 @@ static MF_INLINE bool put_item(struct turn *t, struct found f, struct span key, 
 }
 
 /*
- * All of a get of one key, with END if it is the last; if not, there is room for it afterwards.
+ * A complete get of one key, with END if it is the last; if not, room is left for it.
  */
 static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
                                         bool wants_cas, bool is_last)
@@ -135,7 +135,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
 }
 
 /*
- * The same for gat. Whether the output can take the value is checked before the item is
+ * The same for gat. Checks whether the output has room for the value before the item is
  * touched: with a deadline that has passed it would not be found a second time.
  */
 static enum turn_stop gat_key(struct turn *t, const struct request *r, struct span key,
@@ -152,7 +152,7 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    /* Without memory for its deadline an item is left out as a miss is. */
+    /* Without memory for its deadline an item is omitted like a miss. */
     if (outcome == OUT_TOUCHED && !put_item(t, f, key, r->wants_cas, false, &value_len)) {
         return TURN_BLOCKED;
     }
@@ -165,7 +165,7 @@ static inline bool is_gat(const struct request *r)
 }
 
 /*
- * Take up to a batch of keys off the front of *keys, and fetch what their lookups will touch.
+ * Remove up to a batch of keys from the front of *keys, and prefetch for their lookups.
  */
 static unsigned take_keys(struct turn *t, struct span *keys, struct span key[TURN_BATCH],
                           uint64_t hash[TURN_BATCH])
@@ -181,7 +181,7 @@ static unsigned take_keys(struct turn *t, struct span *keys, struct span key[TUR
     return n;
 }
 
-/* Keep what is left of the line, from p on. */
+/* Keep the rest of the line, from p on. */
 static enum turn_stop stop_at(struct turn *t, const char *p, struct span keys,
                               enum turn_stop why)
 {

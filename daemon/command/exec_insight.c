@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * latency, slowlog: commands on what is measured of requests. Runs on the worker of the
- * client, outside the read-side section of the turn.
+ * latency, slowlog: commands about measurements of requests. Runs on the worker of the client,
+ * outside the read-side section of the turn.
  */
 #include "daemon/command/exec.h"
 
@@ -14,7 +14,7 @@
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
-/* Entries that slowlog get shows if it does not say how many, as in Redis. */
+/* Default number of entries of slowlog get, as in Redis. */
 #define SLOWLOG_GET_DEFAULT 10u
 
 _Static_assert(TURN_LINE_MAX >= 320 + SLOWLOG_PEER_BYTES + ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES),

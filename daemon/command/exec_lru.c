@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * slabs, lru and lru_crawler. Most of them adjust mechanisms of memcached that this server does
- * not have: they are checked and acknowledged as memcached does, so that tools go on working.
+ * not have: they are checked and acknowledged as in memcached, so that tools continue to work.
  * The crawler is the search for expired keys, and makes dumps. Runs on the worker of the
  * client, outside the read-side section of the turn.
  */
@@ -307,7 +307,7 @@ static enum turn_stop hold_expired(struct turn *t, const struct request *r, stru
         return turn_answer(t, r, REPLY_EXPIRE_HOLD_USAGE);
     }
     engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : t->now);
-    crew_poke_all(t->w->crew); /* wake those that sleep until something is due */
+    crew_poke_all(t->w->crew); /* wake workers that sleep until an item is due */
     log_notice_limited("expiry, expired items are kept for %u s (expire_hold)", n);
     return turn_answer(t, r, REPLY_OK);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands that read: mg, me, and mn; those that write share the ways of the others. Runs
- * on the worker of the client, inside the read-side section of the turn.
+ * Meta commands that read: mg, me, and mn. Those that write are in the files of the classic
+ * commands. Runs on the worker of the client, inside the read-side section of the turn.
  *
- * An mg without N, R and T only reads and goes the way of a get: no lock, nothing counted, the
- * value copied or sent from where it is stored. If it finds a stale item that no client was
- * told to renew yet, it has to tell its client so, and no other: that is done by engine_fetch()
- * under the shard's lock, as are N, R and T.
+ * An mg without N, R and T only reads and is executed like a get: no lock, no reference count,
+ * the value copied or sent without a copy. If it finds a stale item that no client was asked to
+ * renew yet, exactly one client must be asked: that is done by engine_fetch() under the shard's
+ * lock, as are N, R and T.
  */
 #include "daemon/command/exec.h"
 
@@ -43,7 +43,7 @@ msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags)
 
 /* ---- mg ---------------------------------------------------------------------------------- */
 
-/* What the reply to a hit can say about the item, which has these marks. */
+/* Facts for the reply to a hit about the item, which has these marks. */
 static inline void fill_facts(const struct turn *t, const struct request *r,
                               const struct item *it, uint16_t marks, struct meta_facts *facts)
 {
@@ -123,7 +123,7 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
     return TURN_GOES_ON;
 }
 
-/* Compose the reply to a hit. If the output cannot take it, nothing was composed. */
+/* Compose the reply to a hit. If the output has no room for it, nothing is composed. */
 static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
                                      const struct found *f, const struct meta_facts *facts)
 {
@@ -179,7 +179,7 @@ static msec_t recache_before(const struct turn *t, int64_t seconds)
     return deadline - t->now > 1000 ? deadline - 999 : t->now;
 }
 
-/* What the flags ask of the engine. With N, *made is the deadline of the item it makes. */
+/* Convert the flags to a fetch. With N, *made is the deadline of the item that it creates. */
 static void prepare_fetch(const struct turn *t, const struct request *r, struct fetch *f,
                           msec_t *made)
 {
@@ -280,7 +280,7 @@ enum turn_stop exec_mg(struct turn *t, const struct request *r)
     if (f.item == NULL) {
         return answer_miss(t, r, f.miss);
     }
-    /* One that has moved, or gone, since it was found does not tell its marks any more. */
+    /* The marks of an item that was moved or unlinked since it was found are not valid. */
     uint16_t shape = item_shape(f.item);
     if (MF_UNLIKELY(!shape_is_live(shape) || shape_is_winnable(shape))) {
         return fetch_and_answer(t, r);
@@ -299,7 +299,7 @@ enum turn_stop exec_mg(struct turn *t, const struct request *r)
 
 /* ---- me ---------------------------------------------------------------------------------- */
 
-/* The counter of the lfu policies as it is by now. */
+/* The present counter of the lfu policies. */
 static uint32_t freq_of(const struct turn *t, const struct item *it)
 {
     const uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);

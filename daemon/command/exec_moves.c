@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `moves`, which answers as `stats moves` does, and `moves cancel`: no more slots go to other
- * shards, and those on their way arrive. See daemon/worker/crew.h.
+ * `moves`, which answers like `stats moves`, and `moves cancel`: no further slots move to other
+ * shards, and those in transit arrive. See daemon/worker/crew.h.
  */
 #include "daemon/command/exec.h"
 

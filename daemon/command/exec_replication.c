@@ -37,7 +37,7 @@ struct following {
     struct client_service service; /* the first member */
     struct late_answer late;
     struct replica replica;
-    struct client *client;   /* [borrowed] NULL: gone */
+    struct client *client;   /* [borrowed] NULL: closed */
     uv_timer_t *timer;       /* owned; of the loop of its worker */
     uv_timer_t *spare;       /* owned; for the next one, while it is on its way; else NULL */
     uint64_t left_ms;        /* of the timer, while it is on its way; 0: it does not run */
@@ -58,7 +58,7 @@ static struct replication *replication_of(const struct following *f)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* What the client has begun; NULL: nothing. */
+/* The replication session of the client; NULL: none. */
 static struct following *following_of(const struct client *c)
 {
     return c->service != NULL && c->service->end == end ? (struct following *)(void *)c->service
@@ -88,7 +88,7 @@ static void on_closed(uv_handle_t *handle)
     release_if_idle(f);
 }
 
-/* Its client is gone, or says psync again. */
+/* Its client was closed, or sends psync again. */
 static void end(struct client_service *service)
 {
     struct following *f = (struct following *)(void *)service;
@@ -150,7 +150,7 @@ static void join(struct client_service *service, struct worker *w)
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
-/* The client said nothing for too long if it says nothing by then. */
+/* Start the timeout for the client's next message. */
 static void await_client(struct following *f)
 {
     const struct settings *s = f->replica.worker->settings;
@@ -169,7 +169,7 @@ static void await_ping(struct following *f)
 {
     struct worker *w = f->replica.worker;
     uint64_t expired = items_expired(w->engine);
-    /* A replica gives a link up on which nothing comes for that time. */
+    /* A replica closes a link on which it receives nothing for that time. */
     const int64_t third_ms = (int64_t)setting_get(w->settings, repl_timeout) * 1000 / 3;
     const int64_t idle_ms = third_ms < PING_IDLE_MS ? third_ms : PING_IDLE_MS;
     msec_t soon = worker_now(w) + idle_ms;
@@ -298,7 +298,7 @@ static enum turn_stop refuse_usage(struct turn *t, const char *usage)
     return TURN_GOES_ON;
 }
 
-/* May this client say what an operator says? */
+/* May this client use operator commands? */
 static bool may_order(const struct turn *t)
 {
     must(t->client != NULL);
@@ -352,7 +352,7 @@ static bool set_address(struct replica *x, struct span where)
     return n < (int)sizeof(x->address);
 }
 
-/* What psync says; false: something else. */
+/* Parse the arguments of psync; false: invalid. */
 static bool parse_psync(struct span args, struct repl_versions *versions,
                         struct backlog_name *has, struct replid *run, struct span *where)
 {
@@ -392,7 +392,7 @@ static struct following *begin(struct turn *t)
     return f;
 }
 
-/* What it needs to be sent the stream. */
+/* Allocate the buffer for parts of the stream. */
 static bool make_buffer(struct following *f)
 {
     if (f->buffer == NULL) {
@@ -446,7 +446,7 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     struct replid run;
     struct span where;
 
-    must(t->client != NULL); /* no datagram asks for it */
+    must(t->client != NULL); /* refused in datagrams */
     if (!parse_psync(r->args, &theirs, &has, &run, &where)) {
         (void)refuse_usage(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
         return after_refusal(t);
@@ -493,7 +493,7 @@ void following_begin_sync(struct following *f)
     must_be_worker(f->replica.worker);
     f->is_syncing = true;
     f->lost = NULL;
-    uv_timer_stop(f->timer); /* exports.h has a limit of its own */
+    uv_timer_stop(f->timer); /* exports.h has a separate time limit */
 }
 
 void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader)

@@ -56,7 +56,7 @@ enum turn_stop exec_restore(struct turn *t, const struct request *r)
     struct span number;
     uint64_t items = 0;
 
-    must(t->client != NULL); /* no datagram asks for it */
+    must(t->client != NULL); /* refused in datagrams */
     if (text_next_key(&args, &word) && span_is(word, "begin") &&
         (!text_next_key(&args, &number) || num_u64(number, &items) == MF_OK) && args.len == 0) {
         return begin(t, r, items);

@@ -3,9 +3,9 @@
  * SASL in the binary protocol. A server without -S does not know the opcodes, as memcached
  * without it. On the worker of the client.
  *
- * What a client says goes to the pool, since the library may ask other processes; until it
- * comes back nothing of the client is read or executed. The client may close meanwhile, and the
- * server may stop: then what comes back is released.
+ * A client's message is passed to the pool, since the library may query other processes; until
+ * the result returns, no input of the client is read or executed. The client may close
+ * meanwhile, and the server may stop: then the result is released.
  *
  * The exchange belongs to the client while the server waits for it, and to the job while that
  * runs. As in memcached, an exchange that ends is counted, not its steps.
@@ -22,7 +22,7 @@
 #include "lib/base/mem.h"
 #include "proto/bin_compose.h"
 
-/* A challenge goes with it: the client has to answer. */
+/* Sent with a challenge, which the client must answer. */
 #define STATUS_CONTINUE 0x21
 
 struct sasl_ask {
@@ -62,7 +62,7 @@ static void step_in_pool(struct pool_job *job)
     must_not_be_reading();
     a->result = EXCHANGE_FAILED;
     if (a->is_hopeless || atomic_load_explicit(&a->late.is_left, memory_order_relaxed)) {
-        return; /* also when its client has gone while it waited */
+        return; /* also if its client has disconnected meanwhile */
     }
     unsigned before = exchange_hashes(a->x);
     if (a->req.opcode == BIN_SASL_STEP) {
@@ -95,8 +95,8 @@ static void count_failure(struct client *c, struct worker *w, struct span user)
 }
 
 /*
- * The client is authenticated. The users may have changed since the pool looked: then its login
- * is looked at again before anything is executed.
+ * The client is authenticated. The users may have changed since the check in the pool: then its
+ * login is checked again before a request is executed.
  */
 static bool let_in(struct client *c, struct worker *w, const struct exchange *x)
 {
@@ -194,7 +194,7 @@ static enum turn_stop refuse_step(struct turn *t, struct sasl_ask *a)
     return TURN_CLOSES; /* requests after this one are parsed already */
 }
 
-/* Begin an exchange, or take the next step of the one that goes on. */
+/* Start an exchange, or continue the present one. */
 static enum turn_stop post_step(struct turn *t, const struct request *r)
 {
     struct client *c = t->client;

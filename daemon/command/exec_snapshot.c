@@ -57,7 +57,7 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
 {
     struct client_wait *wait;
 
-    must(t->client != NULL); /* no datagram asks for it */
+    must(t->client != NULL); /* refused in datagrams */
     if (span_is(r->args, "-")) {
         return exec_export(t, r);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The stats command of a client, on its worker. Some answers are gathered from other workers;
- * until they are complete nothing of the client is read or executed. It may close meanwhile:
- * then the answer is released when it comes. Statistics take longer than a request does, so
- * they are answered from the budget of tasks (worker.h).
+ * until they are complete, no input of the client is read or executed. It may close meanwhile:
+ * then the answer is released when it arrives. Statistics take longer than a request, so they
+ * are answered from the budget of tasks (worker.h).
  *
- * Statistics are written once, as text (stats.c). For the binary protocol they are turned into
- * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out
- * after some answers, and its clients then wait for it without end.
+ * Statistics are written as text (stats.c). For the binary protocol they are converted to
+ * frames here: a frame for each "STAT name value", then an empty one. memcached omits the empty
+ * frame after some answers, and its clients then wait for it forever.
  */
 #include "daemon/command/exec.h"
 
@@ -26,7 +26,7 @@
 /* Statistics written, in bytes, that cost about as much as a unit of work. */
 #define UNIT_BYTES 128u
 
-/* Most long answers that a worker composes as a whole at a time. */
+/* Maximum long answers that a worker composes at once at a time. */
 #define WHOLE_MAX 4u
 
 /* An answer that may have to wait for other workers. */
@@ -124,7 +124,7 @@ static bool append_frames(struct buf *out, const struct request *r, bool is_dump
 }
 
 /*
- * Replace what stats_command() wrote by frames. is_portion: text has only lines, and no end.
+ * Replace the text of stats_command() by frames. is_portion: text has only lines, and no end.
  * False: no memory; *text is unchanged.
  */
 static bool to_frames(const struct stats_ask *ask, bool is_portion, struct buf *text)
@@ -152,7 +152,7 @@ static void ask_destroy(struct stats_ask **ask)
     *ask = NULL;
 }
 
-/* The answer, or a portion of it, in the form of the protocol it was asked in. */
+/* Convert the answer, or a portion of it, to the protocol of the request. */
 static bool to_protocol(const struct stats_ask *ask, bool is_portion, struct buf *reply)
 {
     return ask->req.cls == CLASS_ADMIN || to_frames(ask, is_portion, reply);
@@ -208,7 +208,7 @@ static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gat
     } else {
         bool is_composed = to_protocol(ask, true, text);
 
-        /* The client may take it at once: then the gather is at another worker on return. */
+        /* The client may accept it at once: then the gather is at another worker on return. */
         struct buf portion = *text;
 
         *text = (struct buf){0};
@@ -243,7 +243,7 @@ static void on_gathered(void *arg, struct buf *text, struct stats_gather *rest)
 /* Most bytes of its answer, as in memcached. */
 #define CACHEDUMP_BYTES (2u << 20)
 
-/* Take the word "cachedump" off the args of stats. */
+/* Remove the word "cachedump" from the args of stats. */
 static bool is_cachedump(struct span *args)
 {
     struct span rest = *args;
@@ -330,7 +330,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
 
 enum turn_stop exec_stats(struct turn *t, const struct request *r)
 {
-    must(t->client != NULL); /* no datagram asks for statistics */
+    must(t->client != NULL); /* statistics are refused in datagrams */
     if (!tasks_begin_slice(t->w)) {
         return TURN_QUEUES;
     }

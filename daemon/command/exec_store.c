@@ -192,7 +192,7 @@ void exec_store_refused(struct turn *t, const struct request *r, enum reply why)
 
 /* ---- what becomes of it ------------------------------------------------------------------ */
 
-/* Did it fail so that not even its key was looked at? An append has found what it extends. */
+/* Did it fail before its key was looked up? An append has found the item that it extends. */
 static bool has_failed(const struct store *s, enum outcome outcome)
 {
     return outcome == OUT_NO_MEMORY || (outcome == OUT_TOO_LARGE && !extends(s));
@@ -244,7 +244,7 @@ static void observe(struct turn *t, const struct request *r, const struct before
     observe_store(t, has_failed(s, outcome) ? NULL : before, &seen);
 }
 
-/* What the reply to an ms can show. */
+/* Flags that the reply to an ms can return. */
 #define MS_SHOWS (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s'))
 
 /* Errors are answered in words, as those of the text protocol; q hides only success. */
@@ -293,7 +293,7 @@ static MF_NOINLINE void note_large(struct turn *t, size_t value_len)
     t->is_placeable = engine_may_place(t->e, value_len);
 }
 
-/* Count and answer what has no direct way. */
+/* Count and answer the outcomes without a fast path. */
 static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request *r,
                                             const struct store *s, enum outcome outcome)
 {
@@ -318,7 +318,7 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
         *outcome = engine_store(t->e, s, t->now);
     }
     MF_PROBE4(store_done, r->key.ptr, r->key.len, r->value_len, *outcome);
-    /* The connection shall expect more values like this one. */
+    /* The connection should expect more values like this one. */
     if (MF_UNLIKELY(r->value_len > EXEC_PLACE_BYTES) && *outcome != OUT_WAIT) {
         note_large(t, r->value_len);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part of exec.h: clients that wait for replicas. One that waits stays with its
- * worker until that is over, which its own time limit bounds.
+ * A part of exec.h: clients that wait for replicas. A waiting client stays with its worker
+ * until the wait ends, which has a time limit.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 #include "lib/base/num.h"
 #include "proto/text_compose.h"
 
-/* A client that has sent its end waits no longer than that: it may be gone. */
+/* Maximum wait of a client that has shut down its sending side, as it may have exited. */
 #define WAIT_ENDED_MS 1000
 
 /* The longest time that a client may wait. */
@@ -35,7 +35,7 @@ static void on_waiting_closed(uv_handle_t *handle)
     mem_free(handle->data);
 }
 
-/* No message is on its way any more: answer, and release it. */
+/* No message is in transit: answer, and release it. */
 static void end_waiting(struct waiting *w)
 {
     char line[32];
@@ -56,7 +56,7 @@ static void on_waited(struct message *m, void *receiver)
     end_waiting(w);
 }
 
-/* Its client is gone. */
+/* Its client was closed. */
 static void forget_waiting(struct client_service *service)
 {
     struct waiting *w = (struct waiting *)(void *)service;

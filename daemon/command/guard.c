@@ -25,7 +25,7 @@ _Static_assert((int)NEED_READ == (int)RIGHT_READ && (int)NEED_WRITE == (int)RIGH
                    (int)NEED_REPLICATE == (int)RIGHT_REPLICATE,
                "what a command needs is what a client has");
 
-/* What requests inside the section are looked at for. */
+/* Rights that are checked for requests inside the section. */
 #define RIGHTS_OF_ITEMS ((uint8_t)(RIGHT_READ | RIGHT_WRITE))
 
 /* ---- what a client may ------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ void guard_logout(struct client *c, const struct worker *w)
     mark(c, w);
 }
 
-/* A certificate's rule that is being looked for. */
+/* Search for the rule of a certificate. */
 struct search {
     const struct rules *rules;
     uint32_t best;
@@ -111,7 +111,7 @@ static void find_grant(struct client *c, const struct rules *rules)
     c->rules_generation = rules_generation(rules);
 }
 
-/* What it may by these rules; NULL: there are none. */
+/* Set the client's rights by these rules; NULL: there are no rules. */
 static void follow(struct client *c, const struct rules *rules)
 {
     if (rules != NULL && c->rules_generation != rules_generation(rules)) {
@@ -323,7 +323,7 @@ enum turn_stop exec_refused(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
     if (r->refusal == REPLY_FAILOVER && t->client != NULL) {
-        return TURN_WAITS; /* it is tried again, and what it may do then is another question */
+        return TURN_WAITS; /* it is retried, and its rights are then checked again */
     }
     enum bin_reply bin_reply = guard_count(t, (enum reply)r->refusal);
     if (r->refusal == REPLY_TOO_MANY_CONNS) {
@@ -341,7 +341,7 @@ enum turn_stop exec_refused(struct turn *t, const struct request *r)
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-/* The rights of a client now: what only the default of the server grants may have changed. */
+/* The present rights of a client: rights granted only by admin_commands may have changed. */
 static uint8_t rights_now(const struct turn *t)
 {
     const struct client *c = t->client;

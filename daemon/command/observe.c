@@ -91,7 +91,7 @@ static const char *store_status(enum outcome outcome)
     return texts[outcome] != NULL ? texts[outcome] : "not_stored";
 }
 
-/* As lines of stores show it. */
+/* ttl_ms of lines of stores. */
 static int64_t ttl_ms(const struct turn *t, msec_t deadline)
 {
     if (deadline == MSEC_NEVER) {

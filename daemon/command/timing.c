@@ -21,7 +21,7 @@ static bool has_all(const struct client *c)
     return !client_has_output(c) && !client_is_waiting(c) && !client_dumps(c);
 }
 
-/* Keep what is known of them in the slow log. c NULL: they came in a datagram. */
+/* Record the requests in the slow log. c NULL: they came in a datagram. */
 static MF_NOINLINE void log_slow(struct worker *w, struct client *c, const struct timed *x,
                                  uint64_t ns)
 {
@@ -71,7 +71,7 @@ static bool is_empty(const struct timed *x)
     return any == 0;
 }
 
-/* Those that are counted next come from here on. */
+/* Start counting the next requests. */
 static void begin_next(struct turn *t)
 {
     memset(t->timed.n, 0, sizeof(t->timed.n));
@@ -139,8 +139,8 @@ void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *
 }
 
 /*
- * They stay with the client, which some of their replies have not reached. Without memory for
- * that they are not counted.
+ * Keep the measurements with the client, because some replies were not sent yet. Without memory
+ * for that the requests are not counted.
  */
 static void keep(struct turn *t)
 {
@@ -175,7 +175,7 @@ void timing_begin(struct turn *t)
     }
     t->timed.since_ns = c->since_ns != 0 ? c->since_ns : insight_readable_ns(t->w);
     if (MF_UNLIKELY(c->timed != NULL) && has_all(c)) {
-        /* Nothing was measured when it got its answer. */
+        /* Measurements were off when it was answered. */
         mem_free(c->timed);
         c->timed = NULL;
     }

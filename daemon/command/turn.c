@@ -4,12 +4,12 @@
  *
  * Fairness. memcached interrupts a connection after -R requests. Here a turn is bounded by its
  * one read anyway, and interrupting it costs a copy of the rest. So a yield is counted at every
- * -R requests with input left, but the rest is kept only after 20 times as much work (a unit
- * for each key and each 4 KiB of output: well under a millisecond at the default), and only if
- * other connections are ready: in the round, in the queue, or, as the kernel says in one call
- * without waiting, to be read. Then the client queues up after them. A neighbour of a client
- * that pipelines without end waits for one such portion; a client that is alone, or does not
- * exceed it, never pays.
+ * -R requests with input left, but the turn is interrupted only after 20 times as much work (a
+ * unit for each key and each 4 KiB of output: well under a millisecond at the default), and
+ * only if other connections are ready: in the round, in the queue, or readable according to one
+ * non-blocking system call. Then the client is queued after them. Other clients wait for at
+ * most one such portion of a client that pipelines endlessly; a client that is alone, or does
+ * not exceed the portion, pays nothing.
  */
 #include "daemon/command/turn.h"
 
@@ -73,7 +73,7 @@ bool turn_leave_section(struct turn *t)
             return false;
         }
     }
-    turn_tally(t); /* statistics and their reset see what came before them */
+    turn_tally(t); /* statistics and their reset see the requests before them */
     rcu_end();
     (void)room_settle();
     return true;
@@ -151,9 +151,9 @@ void turn_pass(struct turn *t, bool has_more)
 }
 
 /*
- * Memory that waits for the reclaimer's period, milliseconds away, gets cold, and what is
- * stored meanwhile takes other memory that is cold too: megabytes if values are large. So a
- * worker that has read much tries to end a period by itself.
+ * Memory that waits for the reclaimer's grace period, milliseconds away, leaves the CPU cache,
+ * and stores meanwhile use other memory that is not cached: megabytes if values are large. So a
+ * worker that has read much tries to complete a grace period itself.
  */
 static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
 {
@@ -190,9 +190,8 @@ bool turn_others_are_ready(struct turn *t)
         return true;
     }
     /*
-     * libuv's descriptors are level-triggered and carry their number: what it has not served
-     * yet in this round of events is still reported here, and asking takes nothing away from
-     * it.
+     * libuv's descriptors are level-triggered: events that it has not served yet in this round
+     * are still reported here, and this call does not consume them.
      */
     int n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
     for (int i = 0; i < n; i++) {
@@ -306,9 +305,8 @@ msec_t turn_store_deadline(const struct turn *t, uint64_t hash, int64_t exptime)
 }
 
 /*
- * Milliseconds that are left in full: the one that has begun is not counted, except as the last
- * one of an item that is still there. So a new item shows the time to live it was given, and
- * none shows more.
+ * Whole milliseconds left: the current one is not counted, except as the last one of an item
+ * that still exists. So a new item shows the requested time to live, and none shows more.
  */
 int64_t turn_ms_left(const struct turn *t, msec_t deadline)
 {
@@ -332,8 +330,8 @@ int64_t turn_unix_ms(const struct turn *t, msec_t deadline)
 /* ---- output ------------------------------------------------------------------------------ */
 
 /*
- * What was composed can be handed over outside of a section too, but a value only in the one it
- * was found in.
+ * Composed bytes can be sent outside of a section too, but a value only in the section in which
+ * it was found.
  */
 static inline void must_be_able_to_send(const struct turn *t)
 {
@@ -341,7 +339,7 @@ static inline void must_be_able_to_send(const struct turn *t)
     debug_must(t->out.value_left == 0 || rcu_is_reading());
 }
 
-/* The socket did not take all: what is left goes to the queue. */
+/* The socket did not accept all bytes: queue the rest. */
 static void keep_output(struct turn *t)
 {
     struct kept *k = client_keep(t->client);
@@ -367,7 +365,7 @@ static MF_NOINLINE void note_changes(struct turn *t)
     t->w->changes_seen = made;
 }
 
-/* Is there any change that its client must not be told of before the log has it? */
+/* Is there a change that must not be acknowledged before the log has it? */
 static MF_NOINLINE bool hold_output(struct turn *t)
 {
     note_changes(t);
@@ -382,7 +380,7 @@ static MF_INLINE void send_output(struct turn *t)
     turn_tally(t); /* first: a client that has the reply finds it counted on any connection */
     if (out_left(&t->out) == 0) {
         if (MF_UNLIKELY((t->w->gate & GATE_LOG) != 0) && t->client != NULL) {
-            /* A later reply may tell that all before it was done. */
+            /* A later reply may imply that all earlier changes are done. */
             if (t->client->log_state == LOG_HELD) {
                 (void)hold_output(t);
             } else {

@@ -25,7 +25,9 @@ static bool balancer_tell(struct server *s, uint32_t worker, const struct balanc
     return true;
 }
 
-/* End the measurement of a worker that is no longer hot. False: it cannot be told yet. */
+/*
+ * End the measurement of a worker that is no longer hot. False: the order cannot be sent yet.
+ */
 static bool end_weighing(struct server *s)
 {
     struct balancer *b = &s->balancer;
@@ -39,7 +41,7 @@ static bool end_weighing(struct server *s)
     return true;
 }
 
-/* The share of a CPU that each active worker took since the last time, in thousandths. */
+/* The CPU share of each active worker since the last call, in thousandths. */
 static void read_shares(struct server *s, uint32_t count, uint32_t *share)
 {
     struct balancer *b = &s->balancer;
@@ -59,7 +61,7 @@ static void read_shares(struct server *s, uint32_t count, uint32_t *share)
     b->count = count;
 }
 
-/* Note whether the hot worker had connections to give. */
+/* Record whether the hot worker had connections to move. */
 static void note_given(struct server *s)
 {
     struct balancer *b = &s->balancer;
@@ -87,7 +89,7 @@ static void look(struct server *s, uint32_t count)
         b->given = ctr_get(&s->crew.workers[b->state.hot].counters, CTR_conns_balanced);
     }
     if (balancer_tell(s, b->state.hot, &order)) {
-        /* Only a worker that has measured can give something. */
+        /* Only a worker that has measured its connections can move some. */
         b->was_told_to_give = order.act == BALANCE_GIVE && b->weighing == b->state.hot;
         b->weighing = b->state.hot;
     }

@@ -72,10 +72,11 @@ static size_t put_number(char *out, size_t at, size_t size, unsigned number)
 }
 
 /*
- * Runs in the middle of anything: it calls nothing but the system. The handler is gone when it
- * begins (SA_RESETHAND), so the signal that it sends ends the process. It does not run where
- * the thread has blocked all signals, as the C library does in pthread_create(), and from glibc
- * 2.41 on in fork(): the kernel then ends the process at once, without this line.
+ * A signal handler that may interrupt any code, so it only makes system calls. It is
+ * uninstalled when it starts (SA_RESETHAND), so the signal that it sends ends the process. It
+ * does not run while the thread has blocked all signals, as the C library does in
+ * pthread_create(), and from glibc 2.41 on in fork(): the kernel then ends the process at once,
+ * without this line.
  */
 static void on_forbidden(int number, siginfo_t *info, void *context)
 {

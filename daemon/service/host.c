@@ -22,7 +22,7 @@
 
 /* ---- at the start ------------------------------------------------------------------------ */
 
-/* The number of an option that was set to a share, and what it was made of. */
+/* Log the number of an option that was set to a share, and its computation. */
 static void log_share(const struct settings *s, enum option_id id)
 {
     char text[OPTION_TEXT_BYTES];

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepting, on the main thread. When a socket is readable, connections are accepted until
- * there are no more or CONN_ARRIVALS_MAX came. They are handed to the workers in batches, one
- * message for each worker and turn.
+ * Accepting, on the main thread. When a socket is readable, connections are accepted until the
+ * queue is empty or CONN_ARRIVALS_MAX were accepted. They are passed to the workers in batches,
+ * one message per worker and turn.
  *
- * Replicas do not count for -c, up to replica_conns. When all of -c is taken, a connection
- * over TCP gets one of their places for a short time, in which it has to follow this server
- * (candidate.c).
+ * Replicas do not count towards -c, up to replica_conns. When -c is reached, a TCP connection
+ * gets one of their places for a short time, in which it must become a replica (candidate.c).
  *
- * Some connections over the unix socket do not count either (-o admin_conns), if there is TCP
- * too. So the administrator can connect when clients have taken all of -c, and clients of TCP
- * always have all of -c.
+ * Some connections over the unix socket do not count either (-o admin_conns), if TCP is served
+ * too. So the administrator can connect when clients have used up -c, and TCP clients always
+ * have all of -c.
  *
  * The control socket (--control) is for the operator, and clients cannot make it unusable: its
- * connections do not count for -c, and a spare descriptor is reserved for each of them. There
- * are at most CONTROL_CONNS_MAX such connections, and only root and the user of the process
- * may connect.
+ * connections do not count towards -c, and a spare descriptor is reserved for each of them.
+ * There are at most CONTROL_CONNS_MAX such connections, and only root and the user of the
+ * process may connect.
  *
  * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
- * off, or descriptors have run out. It goes on when a connection closes; in the second case
+ * off, or descriptors have run out. It resumes when a connection closes; in the second case
  * also after RETRY_MS, because other processes use the system's descriptors too. While paused
  * no socket is polled, except those of the administrator in the first case, and that of the
  * operator, unless there was no descriptor even for it.
@@ -71,7 +70,7 @@ struct listeners {
     uv_timer_t retry;
     uint32_t next_worker;
     uint32_t admin_conns;          /* connections over unix sockets that do not count */
-    int spares[CONTROL_CONNS_MAX]; /* owned descriptors that make room for the operator */
+    int spares[CONTROL_CONNS_MAX]; /* owned descriptors reserved for the operator */
     uint32_t spare_count;
     bool has_control;
     bool is_paused;
@@ -94,7 +93,7 @@ static void on_udp(struct message *m, void *receiver)
     mem_free(h);
 }
 
-/* Each worker gets its socket of every address. */
+/* Assign a socket of every address to each worker. */
 static int deal_udp(struct listeners *l)
 {
     struct server *s = l->server;
@@ -395,7 +394,7 @@ static void listener_take(struct listeners *l, int fd, const struct conn_origin 
 }
 
 /*
- * Accept one. False when this turn is over: no connection waits, or accepting was paused.
+ * Accept one. False ends this turn: no connection waits, or accepting was paused.
  */
 static bool accept_one(struct acceptor *a)
 {
@@ -418,7 +417,7 @@ static bool accept_one(struct acceptor *a)
             pause_starved(l, origin, errno);
             return false;
         default:
-            /* A client that left before it was accepted, or an error of its network. */
+            /* The client disconnected before it was accepted, or a network error. */
             return true;
         }
     }

@@ -86,7 +86,7 @@ static void on_page_gone(int number, siginfo_t *info, void *context)
         _exit(EX_IOERR);
     }
     for (;;) {
-        (void)poll(NULL, 0, -1); /* which the filter lets pass */
+        (void)poll(NULL, 0, -1); /* allowed by the filter */
     }
 }
 
@@ -112,7 +112,7 @@ static void guard_pages(const struct server *s)
 
 /* ---- kept by the service manager --------------------------------------------------------- */
 
-/* Nothing of what it keeps is of use. */
+/* Tell the manager to drop the descriptors that it keeps: none can be used. */
 static void forget_kept(const struct passed_on *passed)
 {
     int fd = sockets_inherited_memory(passed, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the service manager, on the main thread: one datagram each to the socket that
- * NOTIFY_SOCKET names, by its path or, after an @, by its name without one. sd_notify(3) says
- * so and promises that it stays so. libsystemd would do it too, but loads six other libraries,
- * and all together take a megabyte.
+ * NOTIFY_SOCKET names, by its path or, after an @, as an abstract socket. sd_notify(3)
+ * documents this protocol as stable. libsystemd is not used, because it loads six other
+ * libraries, which together take a megabyte.
  */
 #include "daemon/service/notify.h"
 
@@ -35,7 +35,7 @@
  */
 #define PATIENCE_MS 500
 
-/* 0, or an errno. passed: a descriptor that goes with it, or -1. */
+/* Returns 0, or an errno. passed: a descriptor to send with it, or -1. */
 static int send_to(const char *name, const char *state, int passed, bool may_wait)
 {
     const struct timeval patience = {.tv_usec = PATIENCE_MS * 1000};

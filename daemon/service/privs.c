@@ -28,7 +28,7 @@
 #include "lib/base/context.h"
 
 /*
- * Descriptors beside those of clients: three standard ones, listeners, and for the loop of each
+ * Descriptors not used for clients: three standard ones, listeners, and for the loop of each
  * thread an epoll, an event, a signal pair and a spare one.
  */
 #define FDS_BASE       64
@@ -41,7 +41,7 @@ int privs_open_std_fds(void)
         if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) {
             continue;
         }
-        /* The lowest free number is fd, as those below are open by now. */
+        /* The lowest free number is fd, as those below are already open. */
         if (open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) != fd) {
             return EX_OSERR;
         }
@@ -212,7 +212,7 @@ static bool lift_lock_limit(void)
     return setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
 }
 
-/* errno says why. */
+/* errno has the reason. */
 static int cannot_lock(const struct settings *s, const char *what)
 {
     if (s->lock_memory_required) {
@@ -238,9 +238,9 @@ int privs_lock_memory(const struct settings *s)
 }
 
 /*
- * Nothing that is executed later, and nothing that stays in the sets, may bring a privilege
- * back. The bounding set can be emptied only while CAP_SETPCAP is there, that is, by root;
- * without it there is nothing to lose either.
+ * No program executed later, and no remaining capability set, may restore a privilege. The
+ * bounding set can be emptied only with CAP_SETPCAP, that is, by root; without it there are no
+ * privileges to drop.
  */
 static void close_way_back(void)
 {

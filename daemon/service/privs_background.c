@@ -88,9 +88,9 @@ int privs_daemonize(const struct settings *s)
     ready_fd = fds[1];
     setsid();
     /*
-     * Keep no file system busy. But core files are written to the current folder, and -r wants
-     * to find them; and so do files of data that are named from there, also by a program that
-     * takes over.
+     * Change to the root folder, so that no file system is kept busy. Not with -r, because core
+     * files are written to the current folder, and not if data files have relative paths, which
+     * a program that takes over must find too.
      */
     if (!s->coredumps && !names_data_from_here(s) && chdir("/") != 0) {
         option_fault(s, OPTION_daemonize, "cannot change to the root folder: %s",
@@ -128,7 +128,7 @@ void privs_ready(const struct settings *s)
     }
     leave_terminal(s);
     (void)TEMP_FAILURE_RETRY(write(ready_fd, "r", 1));
-    /* If the parent was killed meanwhile, the daemon still goes on. */
+    /* If the parent was killed meanwhile, the daemon continues. */
     close(ready_fd);
     ready_fd = -1;
 }

@@ -26,7 +26,7 @@ struct renewal {
     /* [main] */
     struct list waiting;   /* of struct main_ask: for the next load */
     struct list under_way; /* for the one that runs */
-    bool is_wanted;        /* by clients or a signal: a load shall begin */
+    bool is_wanted;        /* a client or a signal has requested a load */
     bool is_loading;
     bool is_paused; /* the timer runs */
 
@@ -66,7 +66,7 @@ static void load(struct pool_job *job)
     r->result = tls_reload(r->server->crew.tls, r->why);
 }
 
-/* Begin a load if one is wanted and the time has come. */
+/* Start a load if one is requested and due. */
 static void begin_load(struct renewal *r)
 {
     if (!r->is_wanted || r->is_loading || r->is_paused || r->pool == NULL) {

@@ -51,7 +51,7 @@ static struct server *server_of(void *p)
 
 /* ---- being told to stop ------------------------------------------------------------------ */
 
-/* Main's loop goes on until the workers are done, so that another signal is noticed. */
+/* Main's loop continues until the workers have drained, so that another signal is noticed. */
 static void begin_drain(struct server *s)
 {
     s->is_draining = true;
@@ -71,7 +71,7 @@ static void on_drained_message(struct message *m, void *receiver)
     }
 }
 
-/* A graceful stop is over when the last client has left; the operator may stay to watch it. */
+/* A graceful stop ends when the last client has disconnected; operators may stay connected. */
 static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
@@ -198,7 +198,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* ---- main's loop ------------------------------------------------------------------------- */
 
-/* Close the mailbox and the signal handles made until then, and let the loop release them. */
+/* Close the mailbox and the existing signal handles, and let the loop release them. */
 static void close_loop(struct server *s)
 {
     sigset_t taken;
@@ -226,8 +226,8 @@ static void close_loop(struct server *s)
 }
 
 /*
- * -c and threads need descriptors. Where there were too few for -c from the start, which was
- * said then, a thread may take one of them. On whatever thread changes options.
+ * -c and threads need descriptors. If there were too few for -c from the start, which was
+ * logged, a thread may take one of them. On any thread that changes options.
  */
 static bool prepare_option(struct crew *crew, const struct settings *wanted, enum option_id id,
                            char *why)
@@ -353,7 +353,7 @@ static int start_engine(struct server *s)
     return 0;
 }
 
-/* A signal to stop waits until main's loop runs; so what takes long has to look for it. */
+/* A stop signal is handled only in main's loop, so long operations check for it here. */
 static bool is_stop_pending(void)
 {
     sigset_t pending;
@@ -453,7 +453,7 @@ static void take_down(struct server *s)
     exports_stop(&s->crew.exports);
     replication_end(&s->replication);
     if (s->step >= STEP_ENGINE) {
-        reshard_stop(&s->crew.engine); /* wherever slots are: the next process goes on */
+        reshard_stop(&s->crew.engine); /* the next process continues the move */
     }
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
@@ -462,12 +462,12 @@ static void take_down(struct server *s)
     }
     bool is_whole = replicate_stop(s);
     welcome_close(s);
-    /* All is as the last answer left it. */
+    /* No request can change the items any longer. */
     stop_snapshots(s, is_whole);
     access_stop_threads(
         &s->crew.access); /* if there were no workers, crew_stop() has not done it */
     if (s->step >= STEP_ENGINE) {
-        /* Where nobody was served, the next start is to look for a snapshot again. */
+        /* If no client was served, the next start should load the snapshot again. */
         s->crew.attach.leaves_nothing =
             !is_whole || (!s->is_started && s->crew.attach.state != ATTACH_WARM);
         engine_stop(&s->crew.engine);
@@ -515,14 +515,14 @@ static int prepare_process(struct server *s)
     int status = privs_check_user(settings);
     if (status == 0) {
         /*
-         * With the rights and in the folder of the user that starts the server: that user sees
-         * what fails.
+         * With the rights and in the folder of the user that starts the server, who sees the
+         * error message.
          */
         status = tls_open(settings, &s->crew.tls);
     }
     if (status == 0) {
         landlock_note(settings);
-        /* One that took over is in the background if the one before was. */
+        /* After an upgrade, the process is in the background if the previous program was. */
         status = passed_on_is(&s->passed_on) ? 0 : privs_daemonize(settings);
     }
     if (status == 0) {
@@ -572,7 +572,7 @@ static int open_and_drop(struct server *s)
     return status;
 }
 
-/* One line with what matters, so that a log says by itself which server it is of. */
+/* Log one line with the main settings, so that a log identifies its server. */
 static void tell_start(struct server *s)
 {
     const struct settings *set = s->crew.settings;
@@ -720,8 +720,8 @@ void server_stop(struct server *s)
 }
 
 /*
- * Block signals for the program that takes over: a blocked signal stays pending. Signals that
- * came earlier are taken by one more turn of the loop, so that none is lost.
+ * Block signals for the program that takes over: a blocked signal stays pending. Earlier
+ * signals are processed by one more turn of the loop, so that none is lost.
  */
 static void hold_signals(struct server *s)
 {
@@ -751,7 +751,7 @@ int server_run(struct settings *settings)
             status = upgrade_become(s);
         }
         if (s->is_tls_abandoned || s->crew.access.is_abandoned) {
-            _exit(status); /* a thread still reads what is released here, and the settings */
+            _exit(status); /* a thread still uses memory that would be released here */
         }
     }
     mem_free(s);

@@ -38,7 +38,7 @@ int server_check_shards(const struct settings *settings)
     return EX_USAGE;
 }
 
-/* The status of what failed first. */
+/* Keep the status of the first failure. */
 static void note(int *first, int status)
 {
     *first = *first == 0 ? status : *first;
@@ -54,7 +54,7 @@ static int check_files_of_starter(const struct settings *settings)
     return status;
 }
 
-/* What can be had, beside the program that asks; and would the next have its items? */
+/* Check resources while the asking program runs, and whether its items could be taken over. */
 static int check_beside(const struct settings *settings)
 {
     char name[MEMORY_FILE_NAME_BYTES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another program takes over: see server.h.
+ * Upgrades to another program: see server.h.
  */
 #include "daemon/service/server.h"
 
@@ -27,9 +27,9 @@
 #include "lib/base/num.h"
 #include "lib/engine/share.h"
 
-/* The blocks of the process that asks, as attach_abi() tells. */
+/* attach_abi() of the process that asks. */
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
-/* Its file of items, as memory_file_name() tells, and the numbers of engine_size(). */
+/* Its memory_file_name(), and the numbers of engine_size(). */
 #define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
 #define SIZE_VARIABLE   "MAYFLY_UPGRADE_SIZE"
 
@@ -40,10 +40,10 @@
 /* Why the upgrade failed, so that the old program continues. */
 #define FAILED_VARIABLE "MAYFLY_UPGRADE_FAILED"
 
-/* Maximum sockets shown to the program that is checked, beside those of a service manager. */
+/* Maximum sockets passed to the checked program, in addition to the service manager's. */
 #define SHOWN_MAX 256u
 
-/* A program that has not answered after this time has failed: another may be asked then. */
+/* A program that has not answered within this time has failed; another may then be asked. */
 #define ANSWER_MS 60000u
 
 /*
@@ -53,7 +53,7 @@
 #define LULL_MS      1200u
 #define LULL_LOOK_MS 20u
 
-/* What the kernel appends to the name of a program whose file was replaced. */
+/* Suffix that the kernel appends to the name of a program whose file was replaced. */
 #define GONE     " (deleted)"
 #define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
 
@@ -145,7 +145,7 @@ static void show_live(struct server *s)
 /* For reporting the options that were handed over. */
 struct live_told {
     const struct settings *settings;
-    struct buf kept; /* those that stay what they were */
+    struct buf kept; /* options that keep their values */
 };
 
 static void tell_live(void *arg, enum passed_option result, const char *name, const char *value,
@@ -346,7 +346,7 @@ static const char *obstacle(struct server *s)
     return NULL;
 }
 
-/* What the program that is asked has open: the place in the list is its number there. */
+/* Open descriptors of the asked program: the index in the list is the number there. */
 struct shown {
     uv_stdio_container_t fd[SOCKETS_INHERIT_FIRST + 2 * SHOWN_MAX];
     unsigned count;
@@ -376,7 +376,7 @@ static void show_all(const struct server *s, struct shown *l)
 {
     memset(l, 0, sizeof(*l));
     l->fd[l->count++].flags = UV_IGNORE;
-    show(l, STDERR_FILENO); /* what it prints is for the log */
+    show(l, STDERR_FILENO); /* its output goes to the log */
     show(l, STDERR_FILENO);
     for (uint32_t i = 0; i < sockets_inherited_count(s->crew.settings->passed) && i < SHOWN_MAX;
          i++) {

@@ -81,7 +81,9 @@ static void on_timer(uv_timer_t *timer)
 
     must_be_main();
     if (s->vigil.has_watchdog) {
-        /* Others ask as well, perhaps a moment ago; what is asked here has a whole period. */
+        /*
+         * Health checks ping workers too. A worker is stuck after a period without an answer.
+         */
         if (pulse_delay_us(&s->crew) / 1000 < (usec_t)s->vigil.period_ms) {
             notify_alive();
         }

@@ -15,8 +15,8 @@
 /* ---- taking ------------------------------------------------------------------------------ */
 
 /*
- * The descriptor, if it is a connection that nobody has by now: what this program has opened
- * itself is closed by an exec.
+ * Returns the descriptor if it is a connection that is not in use yet: descriptors that this
+ * program has opened itself are close-on-exec.
  */
 static int claim(int fd)
 {
@@ -32,7 +32,7 @@ static void forget(struct welcome *w)
     w->fds = NULL;
     if (w->bytes.base != NULL) {
         explicit_bzero(w->bytes.base,
-                       w->bytes.cap); /* it had keys, and what clients have sent */
+                       w->bytes.cap); /* it contained keys and clients' input */
     }
     buf_fini(&w->bytes);
     memset(&w->reader, 0, sizeof(w->reader));
