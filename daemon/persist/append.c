@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log beside the snapshot: see append.h.
+ * The log of changes since the snapshot: see append.h.
  */
 #include "daemon/persist/append.h"
 

@@ -25,7 +25,7 @@
 /* As that of snapshots: requests go first. */
 #define NICE_STEP 5
 
-/* How long it may stall now that it took this long for a portion of len bytes. */
+/* Maximum stall after a portion of len bytes that took this long. */
 static int64_t patience_after(const struct exports *x, int64_t took_ms, size_t len)
 {
     int64_t most = atomic_load(&x->stall_ms);
@@ -126,7 +126,7 @@ void exports_options_changed(struct exports *x)
     }
 }
 
-/* Under the mutex, which is given up meanwhile. */
+/* Under the mutex, which is released meanwhile. */
 static void export_now(struct exports *x)
 {
     struct export *e = x->current;

@@ -129,7 +129,7 @@ static enum save_end save_anew(struct snapshots *s)
             error = append_before_save(&s->append, &s->save, s->save_epoch);
         }
         if (error == ENOBUFS && i + 1 < TRIES) {
-            continue; /* a flush, or a gap, ended the log while the next one was begun */
+            continue; /* a flush, or a gap, ended the log while the next one was started */
         }
         if (error != 0) {
             s->save.error = error;
@@ -243,8 +243,8 @@ static bool is_saved_first(const struct snapshots *s)
 }
 
 /*
- * Was the file that was not loaded the state of the items when they were left? With its log it
- * is, until the first client is served.
+ * Does the file, which was not loaded, have the state of the items that were taken over? With
+ * its log it does, until the first client is served.
  */
 static bool is_as_left(struct snapshots *s)
 {
@@ -253,9 +253,9 @@ static bool is_as_left(struct snapshots *s)
 }
 
 /*
- * Begin the log. A file to which the log does not belong is removed. If the file was not loaded
+ * Start the log. A file to which the log does not belong is removed. If the file was not loaded
  * completely, or has the state that was not loaded, it is removed only when another one is
- * saved, provided that nobody is served before. Returns whether the file lacks the state of
+ * saved, provided that no client is served before. Returns whether the file lacks the state of
  * some items. Context: the thread.
  */
 static bool begin_log(struct snapshots *s)
@@ -321,8 +321,8 @@ static void want_log(struct snapshots *s)
 }
 
 /*
- * Stop keeping a log. Without its log a snapshot would bring back what was deleted since, so
- * the snapshot is removed before the log.
+ * Stop logging. Without its log a snapshot would restore deleted items, so the snapshot is
+ * removed before the log.
  */
 static void end_log(struct snapshots *s)
 {
@@ -334,7 +334,7 @@ static void end_log(struct snapshots *s)
     }
 }
 
-/* Is there a log to be begun, or ended? That waits for a void file to go. Under the mutex. */
+/* Must a log be started, or ended? Not before a void file was removed. Under the mutex. */
 static bool has_log_to_change(const struct snapshots *s)
 {
     return wants(s, KEEPER_WANTS_OPTIONS) ||
@@ -355,10 +355,10 @@ static void change_log(struct snapshots *s)
 }
 
 /*
- * Was the file, or a log that belongs to it, removed by another program? Then a crash would
- * lose everything. While the folder itself is away no save can succeed, and a failed one is not
- * repeated for BACK_OFF_MS; the next write of the log finds that. Under the mutex, which is
- * released meanwhile.
+ * Was the file, or a log of it, removed by another program? Then a crash would lose everything,
+ * so it is saved again. If the folder itself is missing no save can succeed, and a failed one
+ * is not repeated for BACK_OFF_MS; the next write of the log detects that. Under the mutex,
+ * which is released meanwhile.
  */
 static void look_for_files(struct snapshots *s)
 {
@@ -366,7 +366,7 @@ static void look_for_files(struct snapshots *s)
         return;
     }
     pthread_mutex_unlock(&s->mutex);
-    pthread_mutex_lock(&s->base.naming); /* what the server itself removes is noted under it */
+    pthread_mutex_lock(&s->base.naming); /* held by removals of the server itself */
     bool is_missing =
         append_is_whole(&s->append) && base_kind(s) == BASE_GOOD &&
         ((access(s->path, F_OK) != 0 && errno == ENOENT) || append_lacks_log(&s->append)) &&
@@ -430,7 +430,7 @@ static void snapshots_run(void *arg)
     if (s->order == KEEPER_SAVES_AND_ENDS && base_kind(s) == BASE_KEPT) {
         log_notice("snapshot, not saved: the file was not loaded completely");
         if (s->load.is_beside) {
-            /* Keys of it that were deleted since would come back. */
+            /* Keys of it that were deleted since would reappear. */
             snapshots_keep_as_bad(s);
         }
     } else if (s->order == KEEPER_SAVES_AND_ENDS) {
@@ -557,7 +557,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     s->order = saves ? KEEPER_SAVES_AND_ENDS : KEEPER_ENDS;
     if (!saves) {
         atomic_store(&s->load.is_to_stop, true);
-    } /* otherwise what is to be saved is loaded to its end first */
+    } /* otherwise the load is completed before the save */
     pthread_cond_signal(&s->wake);
     while (keeper_state(s) != KEEPER_ENDED) {
         wait_for(s, &s->changed, TELL_MS);

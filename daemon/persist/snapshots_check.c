@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a start finds of a snapshot, and whether it would continue with that: see snapshots.h.
+ * Checks the snapshot files without loading them, for --check-config: see snapshots.h.
  */
 #include "daemon/persist/snapshots.h"
 

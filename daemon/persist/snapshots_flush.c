@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the file under the snapshot's name is replaced and removed.
+ * Replacing and removing the snapshot file.
  *
- * A save puts a new file there; a flush, or a gap of the log, has it removed, and makes what is
- * being written void: each begins an epoch. If the log has flushes as well, the file stays.
+ * A save renames a new file to the snapshot's name. A flush, or a gap of the log, removes the
+ * file and voids a save in progress: each starts an epoch. If the log records flushes, the file
+ * stays.
  *
- * A flush may only be answered when the disk has forgotten the file, or has it in the log. A
- * thread does that, so no worker waits; not the thread of the saves, which may be in a long
- * one.
+ * A flush may only be answered when the removal is durable, or the flush is in the log on the
+ * disk. A separate thread does that, so no worker waits; not the thread of the saves, because a
+ * save may take long.
  *
- * A file that cannot be removed is void: a crash would bring back what it has. The removal is
- * tried again each second; meanwhile no log is begun, and with appendfsync=always changes are
- * refused.
+ * A file that cannot be removed is void: after a crash its outdated items would reappear. The
+ * removal is retried each second; meanwhile no log is started, and with appendfsync=always
+ * changes are refused.
  */
 #include "daemon/persist/snapshots_parts.h"
 
@@ -30,7 +31,7 @@ void snapshots_want_anew(struct snapshots *s)
 {
     if (append_is_used(&s->append)) {
         pthread_mutex_lock(&s->mutex);
-        s->wants |= KEEPER_WANTS_ANEW; /* not at once: for many flushes one save will do */
+        s->wants |= KEEPER_WANTS_ANEW; /* delayed: one save is enough for many flushes */
         pthread_mutex_unlock(&s->mutex);
     }
 }
@@ -45,7 +46,7 @@ bool snapshots_is_outdated(void *arg)
 }
 
 /*
- * The new file is about to get its name. That is refused after a flush, or a gap of its log.
+ * The new file is about to be renamed. That is refused after a flush, or a gap of its log.
  * The file may have states that are not in the log yet, so that loading would apply older ones
  * after them.
  */
@@ -57,7 +58,7 @@ bool snapshots_before_naming(void *arg)
     must_not_be_reading();
     (void)append_make_durable(&s->append);
     pthread_mutex_lock(&s->base.naming);
-    /* In this order: a flush that sees no file has begun an epoch that is seen here. */
+    /* In this order: a flush that sees no file has started an epoch that is seen here. */
     atomic_compare_exchange_strong(&s->base.kind, &before, BASE_GOOD);
     if (snapshots_is_outdated(s) || !append_is_logging(&s->append)) {
         atomic_store(&s->base.kind, before);
@@ -92,7 +93,9 @@ void snapshots_keep(struct snapshots *s)
 
 /* ---- removals ---------------------------------------------------------------------------- */
 
-/* No file of an epoch before this is to be loaded. Takes the disk's time. Returns an errno. */
+/*
+ * Durably remove the file if it is of an earlier epoch. Waits for the disk. Returns an errno.
+ */
 static int remove_before(struct snapshots *s, uint64_t epoch)
 {
     int error = 0;
@@ -107,7 +110,7 @@ static int remove_before(struct snapshots *s, uint64_t epoch)
     pthread_mutex_unlock(&s->base.naming);
     if (error != 0) {
         pthread_mutex_lock(&s->mutex);
-        pthread_cond_broadcast(&s->changed); /* the flusher is to try again */
+        pthread_cond_broadcast(&s->changed); /* make the flusher retry */
         pthread_mutex_unlock(&s->mutex);
     }
     return error;
@@ -226,7 +229,7 @@ static void run_flushes(struct snapshots *s)
     pthread_cond_broadcast(&s->changed);
 }
 
-/* Wait until something is to be done, or a void file to be removed. Under the mutex. */
+/* Wait for work, or until the removal of a void file must be retried. Under the mutex. */
 static void wait_retrying(struct snapshots *s)
 {
     const struct timespec until = cond_after(RETRY_MS);

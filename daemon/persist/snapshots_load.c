@@ -159,7 +159,7 @@ void snapshots_pass_over(struct snapshots *s, uint32_t left)
     }
 }
 
-/* Are there logs that belong to the file? They take the place of what was stored before. */
+/* Are there logs of the file? They replace older states of keys. */
 static bool has_logs(const struct snapshots *s)
 {
     const uint64_t first = s->file.header.log;
@@ -191,8 +191,8 @@ void snapshots_prepare_load(struct snapshots *s)
 /* ---- loading ----------------------------------------------------------------------------- */
 
 /*
- * The file, or one of its logs, was not read to its end: rename it, or end the start. Returns
- * false if it has kept its name, and must not be replaced.
+ * The file, or one of its logs, was not read completely: rename it, or end the start. Returns
+ * false if it was not renamed, and must not be replaced.
  */
 static bool put_aside(struct snapshots *s, enum load_end end)
 {
@@ -260,7 +260,7 @@ void snapshots_load_now(struct snapshots *s)
         snapshots_keep(s);
     }
     if (load == SNAPSHOTS_BAD) {
-        /* All or nothing, unless it was asked for otherwise. */
+        /* All or nothing, unless load=salvage. */
         engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
                      false);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What others ask of the log, and the words for what became of the file: see snapshots.h. Any
- * thread.
+ * Functions of the log for other threads, and texts for the result of the load: see
+ * snapshots.h. Any thread.
  */
 #include "daemon/persist/snapshots.h"
 

@@ -3,8 +3,8 @@
  * The sockets and the HTTP server of metrics: see metrics.h. libmicrohttpd does the protocol.
  * The functions that it calls run on its thread, one for each socket.
  *
- * The library is loaded when metrics are asked for, not linked: with GnuTLS and what that needs
- * it takes 2.5 MiB, half as much as an empty server.
+ * The library is loaded only if metrics are configured, not linked: with GnuTLS and its
+ * dependencies it takes 2.5 MiB, half as much as an empty server.
  */
 #include "daemon/stats/metrics.h"
 
@@ -137,7 +137,7 @@ static enum MHD_Result answer_metrics(struct crew *crew, struct MHD_Connection *
         buf_fini(&b);
         return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     }
-    must(b.begin == 0); /* so what is released is what was allocated */
+    must(b.begin == 0); /* the library frees the start of the allocation */
     r = mhd.MHD_create_response_from_buffer_with_free_callback(buf_len(&b), b.base,
                                                                release_body);
     if (r == NULL) {
@@ -172,7 +172,7 @@ static enum MHD_Result answer_ready(struct crew *crew, struct MHD_Connection *c)
 
 /* ---- the role ---------------------------------------------------------------------------- */
 
-/* What follows the ? of a URL: lag=MILLISECONDS or nothing. */
+/* The query of a URL: lag=MILLISECONDS or empty. */
 struct query {
     bool takes_lag, has_lag, is_bad;
     uint32_t lag_ms;
@@ -242,7 +242,7 @@ static enum MHD_Result answer_replica(struct crew *crew, struct MHD_Connection *
     if (info.state != REPL_ONLINE) {
         describe_replica(&info, line, sizeof(line));
     } else if (info.level_ms < 0) {
-        /* It is online by what it was sent at first, and nothing has come since. */
+        /* It became online by the full sync, and has received nothing since. */
         snprintf(line, sizeof(line), "replica, online, lag not known");
         status = q.has_lag ? status : MHD_HTTP_OK;
     } else {
@@ -277,7 +277,7 @@ static enum MHD_Result answer_page(struct crew *crew, struct MHD_Connection *c, 
                                                     : pages[i].answer(crew, c);
         }
     }
-    /* What HAProxy asks for unless told otherwise, and the server as a whole. */
+    /* The default request of HAProxy, and OPTIONS * for the server as a whole. */
     if (is_options && (strcmp(url, "/") == 0 || strcmp(url, "*") == 0)) {
         return answer_empty(c);
     }
@@ -472,7 +472,7 @@ void metrics_close(struct metrics **p)
     }
     for (uint32_t i = 0; m->doors != NULL && i < m->sockets.count; i++) {
         if (m->doors[i].daemon != NULL) {
-            /* The sockets stay ours. */
+            /* Keep ownership of the sockets. */
             (void)mhd.MHD_quiesce_daemon(m->doors[i].daemon);
             mhd.MHD_stop_daemon(m->doors[i].daemon);
         }

@@ -106,7 +106,7 @@ static bool is_by_shard(const struct counter_row *row)
            (row->shown & BY_SHARD) != 0;
 }
 
-/* The metric of a name of statistics, and what its unit is as a part of the base unit. */
+/* The metric name of a statistic, and its unit as a fraction of the base unit. */
 static double name_metric(const char *name, char base[NAME_MAX_BYTES])
 {
     static const struct {
@@ -121,7 +121,7 @@ static double name_metric(const char *name, char base[NAME_MAX_BYTES])
             return times[i].scale;
         }
     }
-    /* What is total in memcached's words is so in the suffix. */
+    /* A prefix total_ of memcached is replaced by the suffix. */
     snprintf(base, NAME_MAX_BYTES, "mayfly_%s",
              strncmp(name, "total_", 6) == 0 ? name + 6 : name);
     return 1;
@@ -130,7 +130,7 @@ static double name_metric(const char *name, char base[NAME_MAX_BYTES])
 struct sums {
     uint64_t all[CTR_COUNT];
     uint64_t (*shards)[CTR_COUNT]; /* owned */
-    uint32_t shard_count;          /* of these; the engine may have more by now */
+    uint32_t shard_count;          /* of these; the engine may have more meanwhile */
 };
 
 static bool sums_read(struct sums *s, const struct crew *crew)

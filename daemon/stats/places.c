@@ -32,7 +32,7 @@ static void note_address(struct place *at, const struct sockaddr *from)
 
 static void cut(struct place *at)
 {
-    (void)shutdown(at->fd, SHUT_RDWR); /* it may be over by itself */
+    (void)shutdown(at->fd, SHUT_RDWR); /* it may already be disconnected */
     at->state = PLACE_CUT;
 }
 

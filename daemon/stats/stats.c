@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sub-commands of `stats`: a table from name to handler. Sections that can be answered at
- * once are in stats_general.c, stats_tables.c and stats_latency.c; those that ask other workers
- * or walk over items are in stats_conns.c, stats_detail.c and stats_sizes.c.
+ * once are in stats_general.c, stats_tables.c and stats_latency.c; those that query other
+ * workers or walk over items are in stats_conns.c, stats_detail.c and stats_sizes.c.
  */
 #include "daemon/stats/stats.h"
 
@@ -143,7 +143,7 @@ static enum stats_result do_sizes(const struct ask *a)
 /* Conditions of a section, in addition to the rights of enum command_needs. */
 enum {
     SHOWS_KEYS = 1 << 4, /* of other users: a user limited to a prefix has to be an operator */
-    BY_WORD = 1 << 5,    /* its own first word decides */
+    BY_WORD = 1 << 5,    /* depends on its first argument */
 };
 
 static const struct {

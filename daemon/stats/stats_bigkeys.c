@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `stats bigkeys`. The message visits each worker, which walks over its home shards in
- * slices and keeps the largest items that the walk has met. At the end they are looked up: what
- * is gone by then is left out, and what is there is shown as large as it is then.
+ * slices and keeps the largest items that the walk has visited. At the end they are looked up
+ * again: removed items are omitted, and the others are shown with their present size.
  */
 #include "daemon/stats/stats_parts.h"
 
@@ -23,7 +23,7 @@
 #define SHOWN 20u
 
 struct big_item {
-    size_t bytes; /* as in the walk, and then as looked up; 0: gone */
+    size_t bytes; /* from the walk, then from the lookup; 0: removed */
     size_t value_bytes;
     uint8_t key_len;
     char key[ITEM_KEY_MAX];
@@ -73,8 +73,8 @@ static void meet(void *arg, const struct shard *s, const struct item *it)
 }
 
 /*
- * The shard that is walked next; NULL: none. Every shard is one of a worker's, by its number:
- * who is at home there may change meanwhile.
+ * The shard that is walked next; NULL: none. Shards are assigned to workers by number here,
+ * because their home workers may change meanwhile.
  */
 static struct shard *next_shard(const struct big_gather *b, const struct worker *w)
 {
@@ -110,7 +110,7 @@ static bool visit(struct stats_gather *g, struct worker *w)
     return true;
 }
 
-/* How large are they now? */
+/* Look up their present sizes. */
 static void look_up(struct big_gather *b, struct worker *w)
 {
     struct engine *e = w->engine;

@@ -160,7 +160,7 @@ static void table_cut(struct detail_table *t, uint32_t last)
     fill_index(t, t->index, t->index_mask);
 }
 
-/* The counts of a prefix; those of the common row when there is no room for one of its own. */
+/* The counts of a prefix; those of the common row if the table is full. */
 static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char *prefix,
                               size_t len)
 {
@@ -230,7 +230,7 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
 
 struct detail_dump {
     struct stats_gather gather;
-    struct detail_table *sum; /* owned; of the range that is under way; NULL: not begun */
+    struct detail_table *sum; /* owned; of the current range; NULL: not started */
     uint32_t next;            /* row of the table that is being visited */
     uint32_t first, last;     /* the range: hashes from and to, both included */
     uint32_t shown;
@@ -275,8 +275,8 @@ static bool range_is_too_large(const struct detail_table *sum)
 }
 
 /*
- * Halve the range until it has few rows. What was added of the rest is dropped: it is visited
- * once more, for another range.
+ * Halve the range until it has few rows. Rows outside of it are dropped: they are visited
+ * again, for another range.
  */
 static void narrow(struct detail_dump *d)
 {
@@ -349,7 +349,7 @@ static void put_row(struct stats_out *o, struct span prefix, const uint64_t *cou
     stats_put_raw(o, line);
 }
 
-/* The next range, twice as long as this one; the last one if no rows are to be shown. */
+/* The next range, twice as long as this one; the last one if no rows will be shown. */
 static void begin_range(struct detail_dump *d)
 {
     uint32_t length = d->last - d->first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_parts.h. Nothing is done when the message arrives, only in slices of the task: so
- * any number of answers under way take no more of a turn of the loop than the budget of tasks.
+ * See stats_parts.h. All work is done in slices of the task, none when the message arrives: so
+ * any number of answers use no more of a turn of the loop than the budget of tasks.
  */
 #include "daemon/stats/stats_parts.h"
 
@@ -47,7 +47,7 @@ static void route(struct stats_gather *g, struct worker *w)
     hand_over(g, w, goes_home ? g->asker : &w->crew->workers[g->next]);
 }
 
-/* On the asker: end the answer and give the buffer back. */
+/* On the requesting worker: end the answer and return the buffer. */
 static void end(struct stats_gather *g, struct worker *w)
 {
     struct buf *out = g->out.buf;

@@ -27,7 +27,7 @@
 /* Descriptors of a thread: epoll, wake-up event, both ends of the signal pipe. */
 #define FDS_OF_THREAD 4u
 
-/* What the values of stats_lines.def are computed from. */
+/* Input of the expressions in stats_lines.def. */
 struct figures {
     const struct crew *crew;
     msec_t now;
@@ -80,8 +80,7 @@ static uint64_t age_s(const struct shard_info *i, msec_t now)
 #define PUT_WHOLE(o, name, value)   stats_putf(o, name, "%.0f", value)
 
 /*
- * Six digits after the point: some readers take the fraction for a whole number of
- * microseconds.
+ * Six digits after the point: some readers parse the fraction as a number of microseconds.
  */
 #define PUT_TIME(o, name, value)                                                               \
     stats_putf(o, name, "%ld.%06ld", (long)(value).tv_sec, (long)(value).tv_usec)
@@ -251,8 +250,8 @@ void stats_expire(struct worker *w, struct stats_out *o)
 }
 
 /*
- * The shard and the worker of a number; there may be more of one kind than of the other.
- * Counters here count from the start: `stats reset` keeps one baseline for all shards together.
+ * The shard and the worker of a number; their numbers may differ. Counters here count from the
+ * start: `stats reset` keeps one baseline for the sum of all shards.
  */
 static void put_number(struct stats_out *o, const struct crew *crew, uint32_t n, msec_t now)
 {

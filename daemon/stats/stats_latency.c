@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats latency`: how long requests took, by kind of command, for all workers together or for
- * each. In microseconds, with one decimal: a request that is pipelined takes few of them.
+ * `stats latency`: latency of requests by kind of command, for all workers together or for
+ * each. In microseconds, with one decimal, because a pipelined request takes only a few.
  */
 #include "daemon/stats/stats_parts.h"
 

@@ -87,7 +87,7 @@ bool stats_out_end(struct stats_out *o, size_t start)
         return true;
     }
     must(start <= buf_len(o->buf));
-    /* What was written is dropped, which makes room for the error. */
+    /* Drop the written text, which makes room for the error. */
     o->buf->end = o->buf->begin + start;
     return buf_append(o->buf, REPLY_BYTES(NO_MEMORY_STATS), REPLY_LEN(NO_MEMORY_STATS));
 }

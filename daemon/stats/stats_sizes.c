@@ -33,7 +33,7 @@ struct size_asker {
 
 enum phase { COUNTING, SORTING, COMPOSING, GIVING };
 
-/* A walk under way, and who waits for it. Of one worker, while anybody waits. [worker] */
+/* A running walk, and its waiting clients. Of one worker, while there are any. [worker] */
 struct stats_sizes {
     struct task task;
     enum phase phase;
@@ -134,8 +134,8 @@ static bool compose(struct stats_sizes *z, struct worker *w)
 }
 
 /*
- * Give the answer to all who share it. One that gets it may go on, and ask again. An answer
- * that is empty says that there was no memory.
+ * Pass the answer to all clients that share it. A client may continue, and send the command
+ * again. An empty answer means that there was no memory.
  */
 static bool give(struct stats_sizes *z, struct worker *w)
 {
@@ -181,7 +181,7 @@ static void sizes_destroy(struct stats_sizes **z)
     *z = NULL;
 }
 
-/* For those who wait. */
+/* Start a walk for the waiting clients. */
 static void begin_walk(struct stats_sizes *z, struct worker *w)
 {
     list_take_all(&z->askers, &z->waiting);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats.h. Words are read relaxed while their writers go on; so a sum is exact only
- * when the server is idle, and a difference to the baseline that would be negative is 0.
+ * See stats.h. Words are read relaxed while they may be written, so a sum is exact only when
+ * the server is idle, and a negative difference to the baseline is shown as 0.
  */
 #include "daemon/stats/stats.h"
 

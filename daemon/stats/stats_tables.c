@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sections of `stats` with a table of their own: `stats budgets`, `stats moves`, `stats
- * persistence` and `stats replication`, which has a line for each replica as well.
+ * The sections of `stats` with separate tables: `stats budgets`, `stats moves`, `stats
+ * persistence` and `stats replication`, which also has a line for each replica.
  */
 #include "daemon/stats/stats_parts.h"
 
@@ -58,7 +58,7 @@ void stats_persistence(struct worker *w, struct stats_out *o)
 
 #define NUMBER_BYTES 24
 
-/* A number, or a dash for what is not known. */
+/* A number, or a dash if it is unknown. */
 static const char *number_or_dash(char out[NUMBER_BYTES], bool is_known, uint64_t n)
 {
     snprintf(out, NUMBER_BYTES, "%" PRIu64, n);

@@ -254,7 +254,7 @@ void crew_ask_main(struct crew *crew, struct main_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
-/* The count of connections of this kind, beside the count of all; NULL: it has none. */
+/* The separate count of connections of this kind; NULL: none. */
 static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_origin *origin)
 {
     if (origin->is_control) {

@@ -2,8 +2,8 @@
 /*
  * Background work of one worker, on its thread.
  *
- * Shards. The worker does the work of its home shards: see worker.h. If there are several, one
- * of them has its slices after a turn, and the next one after the next turn.
+ * Shards. The worker does the background work of its home shards: see worker.h. If there are
+ * several, one of them gets its slices after a turn, and the next one after the next turn.
  *
  * Connections. Stores that wait for room are retried after some milliseconds, unless they are
  * woken earlier. Clients that hold memory are checked for their pace while there are any. All

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a handover is: see crew.h.
+ * The progress of an upgrade: see crew.h.
  */
 #include "daemon/worker/crew.h"
 

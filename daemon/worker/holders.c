@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What connections keep; see holders.h. On their worker.
+ * Memory kept by connections; see holders.h. On their worker.
  */
 #include "daemon/worker/holders.h"
 
@@ -18,8 +18,8 @@
 #define SHARE_MIN_BYTES ((size_t)1 << 20)
 
 /*
- * A worker adds its bytes to the common sum in steps of this size, so the sum is at most this
- * inexact for each worker.
+ * A worker adds its bytes to the common sum in steps of this size, which is the maximum error
+ * of the sum for each worker.
  */
 #define TELL_BYTES ((int64_t)32 << 10)
 
@@ -32,14 +32,14 @@
  */
 #define PAUSE_MS 5000
 
-/* A connection that has not moved for this long may be closed when much is kept. */
+/* A connection without progress for this long may be closed when much memory is kept. */
 #define STALLED_MS 5000
 
 /* A new holder of output is not judged by its peer's speed before this time. */
 #define SLACK_MS 1000
 
 /*
- * While much is kept, but less than the limit, stalled connections are searched at this
+ * While much memory is kept, but less than the limit, stalled connections are searched at this
  * interval.
  */
 #define LOOK_MS 100
@@ -60,7 +60,7 @@ static int64_t much_bytes(const struct worker *w)
     return holders_limit_bytes(w) / 4 * 3;
 }
 
-/* What all workers keep. */
+/* Bytes kept by all workers. */
 static int64_t kept_by_all(const struct worker *w)
 {
     int64_t told = atomic_load_explicit(&w->crew->held_bytes, memory_order_relaxed);
@@ -198,7 +198,7 @@ static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now
     }
 }
 
-/* The peer took bytes, even if only a few: the connection moves at this moment. */
+/* The peer has read at least a byte: the connection makes progress. */
 static void add_taken(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
 {
     add_moved(x, bytes, since, now);
@@ -240,7 +240,7 @@ bool holders_are_many(const struct worker *w)
 
 /* ---- choosing connections to close ------------------------------------------------------- */
 
-/* Time since it moved. Bytes that its peer took since the last check are noticed here. */
+/* Time since its last progress. Detects bytes that its peer has read since the last check. */
 static msec_t paused_ms(struct holder *x, msec_t now)
 {
     if (x->unsent >= 0) {
@@ -255,7 +255,7 @@ static msec_t paused_ms(struct holder *x, msec_t now)
     return now - x->moves_until;
 }
 
-/* It stays: examine it again after the others of its list. */
+/* Keep it open, and examine it again after the others of its list. */
 static void look_later(struct holders *h, struct holder *x, msec_t now)
 {
     x->since = now;
@@ -282,10 +282,10 @@ static struct holder *find_stalled(struct holders *h, msec_t now)
 }
 
 /*
- * The burden of a holder: its size times the milliseconds since it moved. If it keeps output,
- * its size times the average milliseconds that its peer has needed for a byte. So a peer that
- * takes nothing weighs more than one that takes little, and that more than one that is only
- * slow.
+ * The burden of a holder: its size times the milliseconds since its last progress. If it keeps
+ * output, its size times the average milliseconds that its peer has needed per byte. So a peer
+ * that reads nothing has a higher burden than a very slow one, which has a higher burden than a
+ * moderately slow one.
  */
 static double burden(struct holder *x, msec_t now)
 {
@@ -299,9 +299,9 @@ static double burden(struct holder *x, msec_t now)
 }
 
 /*
- * The holder with the greatest burden. Among equal ones it is the one that moved the longest
- * time ago, so that clients which still send stay, and finish soon. Finds one if anything is
- * kept here: memory has to be bounded even if all connections move.
+ * The holder with the highest burden. Among equal ones it is the one without progress for the
+ * longest time, so that clients which still send can finish. Finds one if any memory is kept
+ * here: memory must be bounded even if all connections make progress.
  */
 static struct holder *find_burden(struct holders *h, msec_t now)
 {

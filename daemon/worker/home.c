@@ -73,7 +73,7 @@ static void on_tick(uv_timer_t *timer)
     struct worker *w = h->worker;
 
     h->tick_at = 0;
-    /* A delayed flush whose time has come is due work as well. */
+    /* A delayed flush whose time has come is due work too. */
     maintain(h);
     if (setting_get(w->settings, engine.active_expire) && !h->is_cycling && has_debt(h) &&
         uv_now(&w->loop) >= slow_not_before(h)) {
@@ -136,13 +136,13 @@ void home_arm(struct home *h)
 
 static void on_retry(uv_timer_t *timer);
 
-/* Upkeep that should be tried now: what waits for a grace period has its timer. */
+/* Should upkeep run now? Work that waits for a grace period has a timer. */
 static bool wants_upkeep(const struct home *h)
 {
     return shard_wants_work(h->shard) && !uv_is_active((const uv_handle_t *)&h->retry);
 }
 
-/* False: it wants none. */
+/* False: no upkeep is wanted. */
 static bool upkeep(struct home *h)
 {
     const usec_t rests_us = h->shard->prefix_rests_us;
@@ -302,5 +302,5 @@ void home_leave(struct home *h, struct worker *to,
     uv_close((uv_handle_t *)&h->tick, on_left);
     uv_close((uv_handle_t *)&h->retry, on_left);
     uv_close((uv_handle_t *)&h->tidy, on_left);
-    h->worker = to; /* no timer of it runs any more */
+    h->worker = to; /* all its timers are closed */
 }

@@ -13,7 +13,7 @@
 /* The factor by which counts fade in a second: the 30th root of 1/2. */
 #define STEP_FACTOR 0.97715996843424591
 
-/* After this many seconds nothing is left. */
+/* After this many seconds all counts have decayed to 0. */
 #define STEPS_MAX 1200
 
 void hotkeys_init(struct hotkeys *h, msec_t now)

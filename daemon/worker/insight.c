@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sampling of accesses for hot keys; see insight.h. The distance to the next sample is drawn at
- * random each time, so that no rhythm of a client hides a key or shows one too often.
+ * random each time, so that periodic requests do not bias the sample.
  */
 #include "daemon/worker/insight.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See insight.h. A reset raises the epoch of the crew. Each worker clears its own words when it
- * next counts; until then they are passed over.
+ * next counts; until then they are ignored.
  */
 #include "daemon/worker/insight.h"
 

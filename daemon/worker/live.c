@@ -32,7 +32,7 @@ static bool live_refuse(struct live_refusal *refusal, enum option_id id, const c
     return false;
 }
 
-/* Rules between an option and what the server was started with. */
+/* Rules between an option and options that are fixed at the start. */
 static bool check_rules(struct crew *crew, const struct settings *wanted, enum option_id id,
                         struct live_refusal *refusal)
 {
@@ -79,8 +79,8 @@ static bool names(const enum option_id *ids, unsigned count, enum option_id id)
 /* The limit on memory and the number of shards, which depend on each other. */
 struct size {
     uint64_t limit;
-    uint32_t shards;   /* 0: as they are */
-    enum option_id by; /* what has changed that */
+    uint32_t shards;   /* 0: unchanged */
+    enum option_id by; /* the option that has changed the number */
 };
 
 static struct size size_wanted(const struct crew *crew, const struct settings *wanted,
@@ -268,10 +268,7 @@ static bool settle_shares(struct settings *wanted, const enum option_id *ids, un
            !names(ids, count, refusal->id);
 }
 
-/*
- * Give these options the values that they have in `wanted`. is_given: files give all values of
- * `wanted`.
- */
+/* Set these options to their values in `wanted`, all of which are given by files if is_given. */
 static bool change(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
                    unsigned count, bool is_given, struct live_refusal *refusal)
 {

@@ -54,7 +54,7 @@ static void on_change(void *arg, const struct reshard_info *i)
                    (unsigned)i->wanted);
         break;
     case RESHARD_MOVES:
-        if (!m->has_told_full || m->full_wanted != i->wanted) { /* else it tries again */
+        if (!m->has_told_full || m->full_wanted != i->wanted) { /* else it is a retry */
             m->has_told_full = false;
             log_notice("moves, moving items to %u shard%s", (unsigned)i->wanted,
                        plural(i->wanted));

@@ -81,7 +81,7 @@ static void send_home(struct crew *crew, struct home *h, uint32_t shard)
 
     home_init(h, &crew->workers[to], crew->engine.shards[shard]);
     h->message.fn = cron_on_home;
-    must(roster_may_go(&crew->roster, to)); /* only main has things stay */
+    must(roster_may_go(&crew->roster, to)); /* only main forbids moves */
     mailbox_post(&crew->workers[to].mailbox, &h->message);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of slow requests; see slowlog.h. All threads write to one ring, under a lock. Its
- * cost does not matter, as only slow requests take it.
+ * The log of slow requests; see slowlog.h. All threads write to one ring, under a lock, whose
+ * cost does not matter, since only slow requests take it.
  */
 #include "daemon/worker/slowlog.h"
 
@@ -41,7 +41,7 @@ static bool fit(struct slowlog *s, uint32_t max)
     }
     ring = mem_alloc(max * sizeof(*ring));
     if (ring == NULL) {
-        return s->cap > 0; /* then it stays as it is */
+        return s->cap > 0; /* the ring is not changed */
     }
     for (uint32_t i = 0; i < kept; i++) {
         ring[kept - 1 - i] = *entry(s, i);

@@ -3,9 +3,9 @@
  * The registry of watchers, on any worker, and the formatting of lines, on main; see watch.h.
  *
  * Waking. A worker that has logged an event posts one message to main before it blocks. Main
- * takes the notice before it reads the rings, so it misses no event. It takes a bounded number
- * of events in a turn, so that accepting goes on, and pokes the workers whose watchers got
- * lines.
+ * takes the notice before it reads the rings, so it misses no event. It processes a bounded
+ * number of events per turn, so that accepting continues, and pokes the workers whose watchers
+ * got lines.
  *
  * Releasing. A watcher belongs to its worker until its connection closes; then a message takes
  * it to main. Only main clears slots, so it is not using the watcher at that moment.
@@ -30,8 +30,8 @@
 /* ---- the registry ------------------------------------------------------------------------ */
 
 /*
- * The set of watched streams may have changed: publish it for those who log events. If one of
- * them sees it a moment late, it logs an event that no client wants. Context: under the lock.
+ * The set of watched streams may have changed: publish it for threads that log events. A thread
+ * that sees it late logs an event that no client watches. Context: under the lock.
  */
 static void publish_streams(struct watch *watch)
 {
@@ -50,7 +50,7 @@ static void publish_streams(struct watch *watch)
     engine_observe(&watch->crew->engine, kinds);
 }
 
-/* Make the rings of all workers; they are kept from then on. Context: under the lock. */
+/* Create the rings of all workers; they are never released. Context: under the lock. */
 static bool make_rings(struct crew *crew)
 {
     for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {

@@ -2,9 +2,9 @@
 /*
  * Lines of events. Pure functions, any thread.
  *
- * Keys are URI-encoded, so a line has one meaning whatever is in them. Microseconds are written
- * with all six digits, so that a time can be read as a decimal fraction; memcached leaves out
- * their leading zeros.
+ * Keys are URI-encoded, so a line is unambiguous for any key. Microseconds are written with all
+ * six digits, so that a time can be parsed as a decimal fraction; memcached omits their leading
+ * zeros.
  */
 #include "daemon/worker/watch.h"
 
@@ -39,7 +39,7 @@ uint32_t watch_kind_stream(enum watch_kind kind)
     return stream_of[kind];
 }
 
-/* A time to live in seconds, rounded up, as memcached shows it. */
+/* A time to live in seconds, rounded up, as in memcached. */
 static int64_t seconds(int64_t ms)
 {
     return ms > 0 ? ms / 1000 + (ms % 1000 != 0) : ms;
@@ -50,7 +50,7 @@ static const char *transport(const struct watch_event *e)
     return e->port != 0 ? "tcp" : "local";
 }
 
-/* What follows time and number, with the line end. */
+/* The part of a line after time and number, with the line end. */
 static int put_event(char *p, size_t size, const struct watch_event *e, const char *key)
 {
     const char *fetch = e->was_fetched ? "yes" : "no";

@@ -12,8 +12,8 @@
 #include "lib/base/counters.h"
 
 /*
- * The engine reports events on whatever thread is in the shard; only workers make any, and
- * each writes to its own ring.
+ * The engine reports events on the thread that is in the shard; only events on workers are
+ * logged, each to the worker's own ring.
  */
 static _Thread_local struct worker *this_worker;
 

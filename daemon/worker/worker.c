@@ -5,8 +5,8 @@
  * (connections that were read are served, those that yielded get their turn, then tasks, and
  * one slice of background work).
  *
- * Stopping: see worker.h. The last connection to close ends the draining. A client that does
- * not take its answers is disconnected after WORKER_DRAIN_MS.
+ * Stopping: see worker.h. Draining ends when the last connection is closed. A client that does
+ * not read its answers is disconnected after WORKER_DRAIN_MS.
  */
 #include "daemon/worker/worker.h"
 
@@ -21,7 +21,7 @@
 /* Number of descriptors allowed for in addition to those of clients. */
 #define DESCRIPTORS_MORE 1022u
 
-/* Rest between two slices in which connections are given away (BUDGET_slice_us each). */
+/* Pause between two slices in which connections move away (BUDGET_slice_us each). */
 #define DEAL_REST_MS 1u
 
 static struct worker *worker_of(void *receiver)
@@ -81,9 +81,9 @@ static void on_deal_rest(uv_timer_t *timer)
 }
 
 /*
- * Give away what no longer belongs to this worker, a portion at a time: see roster.h. It
- * pauses between portions, because receiving a connection is about as much work as giving it
- * away. Without pauses the requests of both workers would wait until all is given away.
+ * Move objects that no longer belong to this worker, a portion at a time: see roster.h. It
+ * pauses between portions, because receiving a connection takes about as much work as sending
+ * it. Without pauses the requests of both workers would wait until all were moved.
  */
 static void deal_out(struct worker *w)
 {
@@ -103,7 +103,7 @@ static void deal_out(struct worker *w)
         w->deals &= has_more ? (uint8_t)UINT8_MAX : (uint8_t)~DEALS_OUT;
         set_role(w, WORKER_ACTIVE);
     } else {
-        /* Checked again after each turn: something may have arrived, or can move by now. */
+        /* Checked again after each turn: an object may have arrived, or may be movable now. */
         set_role(w, !has_more && has_nothing(w) ? WORKER_PARKED : WORKER_LEAVING);
     }
     if (has_more) {
@@ -370,7 +370,7 @@ static bool is_home_of(const void *worker, const void *shard)
     return is;
 }
 
-/* Run the loop to its end, and release what it was for. */
+/* Run the loop to its end, and release the worker's objects. */
 static void run_loop(struct worker *w)
 {
     uv_run(&w->loop, UV_RUN_DEFAULT);
@@ -460,7 +460,7 @@ static void release_buffers(struct worker *w)
     w->rbuf = NULL;
 }
 
-/* What worker_init() has made, and the ring of watchers. */
+/* Release the objects created by worker_init(), and the ring of watchers. */
 static void release_parts(struct worker *w)
 {
     uv_sem_destroy(&w->settled);
