@@ -62,8 +62,7 @@ static MF_INLINE void parse_all(const struct turn *t, const struct conn *c, stru
         s->end = p;
         r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
         if (!is_alone || p < end || s > first) {
-            engine_prefetch_bucket(t->route,
-                                   r->hash); /* too late for a single request */
+            engine_prefetch_bucket(t->route, r->hash); /* too late for a single request */
         }
         s++;
     }

@@ -31,8 +31,7 @@ static void forget(struct welcome *w)
     mem_free(w->fds);
     w->fds = NULL;
     if (w->bytes.base != NULL) {
-        explicit_bzero(w->bytes.base,
-                       w->bytes.cap); /* it contained keys and clients' input */
+        explicit_bzero(w->bytes.base, w->bytes.cap); /* it contained keys and clients' input */
     }
     buf_fini(&w->bytes);
     memset(&w->reader, 0, sizeof(w->reader));
