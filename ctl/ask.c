@@ -246,27 +246,22 @@ enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span li
     return CTL_OK;
 }
 
-enum ctl_status ask_answer(struct ctl *c, struct span *line)
+enum ctl_status ask_answer(struct ctl *c, enum ctl_status before, struct span *line)
 {
-    return ask_judge(c, link_line(c->link, line), *line);
+    return before == CTL_OK ? ask_judge(c, link_line(c->link, line), *line) : before;
 }
 
-enum ctl_status ask_first(struct ctl *c, enum ctl_status sent, struct span *line)
-{
-    return sent == CTL_OK ? ask_answer(c, line) : sent;
-}
-
-enum ctl_status ask_done(struct ctl *c, enum ctl_status sent)
+enum ctl_status ask_done(struct ctl *c, enum ctl_status before)
 {
     struct span line = {0};
-    enum ctl_status status = ask_first(c, sent, &line);
+    enum ctl_status status = ask_answer(c, before, &line);
 
     return status == CTL_OK && !span_is(line, "OK") ? ask_garbled(c, line) : status;
 }
 
-enum ctl_status ask_event(struct ctl *c, struct span *line)
+enum ctl_status ask_event(struct ctl *c, enum ctl_status before, struct span *line)
 {
-    return ask_judge(c, link_line_patiently(c->link, line), *line);
+    return before == CTL_OK ? ask_judge(c, link_line_patiently(c->link, line), *line) : before;
 }
 
 enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
@@ -388,7 +383,7 @@ enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s)
     enum ctl_status status = ask_line(c, "stats%s%s", section[0] != '\0' ? " " : "", section);
 
     stats_fini(s);
-    while (status == CTL_OK && (status = ask_answer(c, &line)) == CTL_OK) {
+    while ((status = ask_answer(c, status, &line)) == CTL_OK) {
         if (answer_is_end(line)) {
             return CTL_OK;
         }

@@ -37,18 +37,14 @@ enum ctl_status ask_end(struct ctl *c);
  */
 enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span line);
 
-/* The next line of the answer. An error of the protocol is CTL_REFUSED. */
-enum ctl_status ask_answer(struct ctl *c, struct span *line);
-
 /*
- * Read the first line of the answer to a request; ask_done(): its only line, which must be
- * "OK". `sent` is the status of sending the request; if that failed, it is returned.
+ * Read the next line of the answer; ask_event(): without a time limit; ask_done(): its only
+ * line, which must be "OK". An error of the protocol is CTL_REFUSED. `before` is the status of
+ * sending the request, or of the previous line; if it is not CTL_OK it is returned.
  */
-enum ctl_status ask_first(struct ctl *c, enum ctl_status sent, struct span *line);
-enum ctl_status ask_done(struct ctl *c, enum ctl_status sent);
-
-/* Wait for the next line without a time limit. */
-enum ctl_status ask_event(struct ctl *c, struct span *line);
+enum ctl_status ask_answer(struct ctl *c, enum ctl_status before, struct span *line);
+enum ctl_status ask_event(struct ctl *c, enum ctl_status before, struct span *line);
+enum ctl_status ask_done(struct ctl *c, enum ctl_status before);
 
 /* Read the next n bytes; CTL_GARBLED if n exceeds the limit. */
 #define ASK_VALUE_MAX ((size_t)2 << 30)

@@ -131,18 +131,14 @@ int cmd_dump(struct ctl *c, const struct ctl_words *args)
     if (o->keys && (o->min_size > 0 || o->within > 0 || o->never || o->unread)) {
         return ctl_fail(c, CTL_USAGE, "--keys can be combined only with --match and --count");
     }
-    enum ctl_status status = o->keys ? ask_connect(c) : ask_now(&d);
+    enum ctl_status status = o->keys ? CTL_OK : ask_now(&d);
     if (status == CTL_OK) {
         status = ask_line(c, "lru_crawler %s all", o->keys ? "mgdump" : "metadump");
     }
     if (status == CTL_OK) {
         json_begin(&d.json, NULL, '[');
     }
-    while (status == CTL_OK && !is_over) {
-        status = ask_answer(c, &line);
-        if (status != CTL_OK) {
-            break;
-        }
+    while (!is_over && (status = ask_answer(c, status, &line)) == CTL_OK) {
         if (span_is(line, "OK")) {
             continue; /* before the first item */
         }

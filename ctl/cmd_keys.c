@@ -68,7 +68,7 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
 static enum ctl_status read_meta(struct ctl *c, enum ctl_status sent, struct meta_answer *m)
 {
     struct span line = {0};
-    enum ctl_status status = ask_first(c, sent, &line);
+    enum ctl_status status = ask_answer(c, sent, &line);
 
     return status == CTL_OK && !answer_meta(line, m) ? ask_garbled(c, line) : status;
 }

@@ -101,7 +101,7 @@ static enum ctl_status follow(struct ctl *c, struct stats *s)
 static enum ctl_status cancel_move(struct ctl *c)
 {
     struct span line = {0};
-    enum ctl_status status = ask_first(c, ask_line(c, "moves cancel"), &line);
+    enum ctl_status status = ask_answer(c, ask_line(c, "moves cancel"), &line);
 
     if (status != CTL_OK) {
         return status;

@@ -181,10 +181,7 @@ static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
     if (!confirm(c, what)) {
         return CTL_NO;
     }
-    enum ctl_status status = ask_words(c, args, false);
-    if (status == CTL_OK) {
-        status = ask_event(c, &line);
-    }
+    enum ctl_status status = ask_event(c, ask_words(c, args, false), &line);
     if (status == CTL_OK && !span_is(line, "OK")) {
         return ask_garbled(c, line);
     }
@@ -227,10 +224,7 @@ int cmd_wait(struct ctl *c, const struct ctl_words *args)
     if (num_u64(args->word[1], &wanted) != MF_OK) {
         return ctl_fail(c, CTL_USAGE, "%.100s is not a number of replicas", args->word[1].ptr);
     }
-    enum ctl_status status = ask_words(c, args, false);
-    if (status == CTL_OK) {
-        status = ask_event(c, &line);
-    }
+    enum ctl_status status = ask_event(c, ask_words(c, args, false), &line);
     if (status != CTL_OK) {
         return status;
     }

@@ -109,7 +109,7 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
     if (args->count == 2 && span_is(args->word[1], "get")) {
         whole.word[whole.count++] = span_str("*");
     }
-    enum ctl_status status = ask_first(c, ask_words(c, &whole, true), &line);
+    enum ctl_status status = ask_answer(c, ask_words(c, &whole, true), &line);
     if (status != CTL_OK) {
         return status;
     }
@@ -118,7 +118,7 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
         if (!put_note(c, &j, line, &group)) {
             put_config(c, &j, line);
         }
-        status = ask_answer(c, &line);
+        status = ask_answer(c, CTL_OK, &line);
     }
     if (group != NULL) {
         json_end(&j, '{');
@@ -161,11 +161,7 @@ int cmd_watch(struct ctl *c, const struct ctl_words *args)
     uint64_t seen = 0;
     enum ctl_status status = ask_done(c, ask_words(c, args, false));
 
-    while (status == CTL_OK) {
-        status = ask_event(c, &line);
-        if (status != CTL_OK) {
-            break;
-        }
+    while ((status = ask_event(c, status, &line)) == CTL_OK) {
         if (c->options.json) {
             put_event_json(c, line);
         } else {
@@ -195,7 +191,7 @@ static enum ctl_status ask_why_closed(struct ctl *c)
     struct span line = {0};
 
     memcpy(why, c->why, sizeof(why));
-    enum ctl_status status = ask_first(c, ask_line(c, "version"), &line);
+    enum ctl_status status = ask_answer(c, ask_line(c, "version"), &line);
     return status == CTL_REFUSED ? status : ctl_fail(c, CTL_LINK, "%s", why);
 }
 
@@ -209,8 +205,8 @@ int cmd_ping(struct ctl *c, const struct ctl_words *args)
     double began = ctl_now_s();
 
     (void)args;
-    if (status == CTL_OK) {
-        status = ask_first(c, ask_line(c, "mn"), &line);
+    if (is_connected) {
+        status = ask_answer(c, ask_line(c, "mn"), &line);
     }
     if (status == CTL_OK && !span_is(line, "MN")) {
         return ask_garbled(c, line);
@@ -339,7 +335,7 @@ static enum ctl_status show_all(struct ctl *c, struct json *j)
     uint64_t bytes;
 
     for (;;) {
-        enum ctl_status status = ask_answer(c, &line);
+        enum ctl_status status = ask_answer(c, CTL_OK, &line);
 
         if (status == CTL_OK && span_is(line, "MN")) {
             break;

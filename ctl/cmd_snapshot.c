@@ -94,7 +94,7 @@ static enum ctl_status take_portion(struct save_target *t, struct progress *p, b
     struct span line;
     struct span bytes;
     uint64_t n = 0;
-    enum ctl_status status = ask_answer(t->c, &line);
+    enum ctl_status status = ask_answer(t->c, CTL_OK, &line);
 
     if (status != CTL_OK) {
         return status;
@@ -135,9 +135,6 @@ int cmd_save(struct ctl *c, const struct ctl_words *args)
     enum ctl_status status = begin_target(&t, args->word[1]);
 
     progress_begin(&p, "saved");
-    if (status == CTL_OK) {
-        status = ask_connect(c);
-    }
     if (status == CTL_OK) {
         status = ask_line(c, "save -");
     }
@@ -238,7 +235,7 @@ static bool send_batch(struct loading *l)
     l->status = ask_bytes(l->c, buf_span(&l->batch));
     buf_clear(&l->batch);
     while (l->status == CTL_OK) {
-        l->status = ask_answer(l->c, &line);
+        l->status = ask_answer(l->c, CTL_OK, &line);
         if (l->status == CTL_REFUSED) {
             if (l->refused++ == 0) {
                 snprintf(l->why, sizeof(l->why), "%.*s", (int)sizeof(l->why) - 1, l->c->why);
@@ -391,12 +388,10 @@ static bool scan_all(struct loading *l, struct scan *s)
 
 static enum ctl_status begin_restore(struct loading *l, uint64_t items)
 {
-    struct span line;
-    enum ctl_status status = ask_connect(l->c);
+    struct span line = {0};
+    enum ctl_status status =
+        ask_answer(l->c, ask_line(l->c, "restore begin %" PRIu64, items), &line);
 
-    if (status == CTL_OK) {
-        status = ask_first(l->c, ask_line(l->c, "restore begin %" PRIu64, items), &line);
-    }
     if (status == CTL_OK && span_is(line, "BUSY another load is under way")) {
         return ctl_fail(l->c, CTL_REFUSED, "another load is running in the server");
     }
@@ -406,8 +401,8 @@ static enum ctl_status begin_restore(struct loading *l, uint64_t items)
 /* Parse "RESTORED <turned away>": the number of items that were not stored. */
 static enum ctl_status end_restore(struct loading *l, uint64_t *gone)
 {
-    struct span line;
-    enum ctl_status status = ask_first(l->c, ask_line(l->c, "restore end"), &line);
+    struct span line = {0};
+    enum ctl_status status = ask_answer(l->c, ask_line(l->c, "restore end"), &line);
 
     if (status != CTL_OK) {
         return status;

@@ -231,7 +231,7 @@ static enum ctl_status put_lines(struct ctl *c, const char *section)
 {
     struct span line = {0};
     struct json j = ctl_json(c);
-    enum ctl_status status = ask_first(c, ask_line(c, "stats %s", section), &line);
+    enum ctl_status status = ask_answer(c, ask_line(c, "stats %s", section), &line);
 
     if (status != CTL_OK) {
         return status;
@@ -239,7 +239,7 @@ static enum ctl_status put_lines(struct ctl *c, const char *section)
     json_begin(&j, NULL, '[');
     while (status == CTL_OK && !answer_is_end(line)) {
         ctl_put_answer(c, &j, line);
-        status = ask_answer(c, &line);
+        status = ask_answer(c, CTL_OK, &line);
     }
     if (status == CTL_OK && !span_is(line, "END")) {
         ctl_put_answer(c, &j, line);

@@ -287,11 +287,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
     uint64_t number = 0;
     enum ctl_status status = ask_line(c, "%s", text);
 
-    while (status == CTL_OK) {
-        status = ask_answer(c, &line);
-        if (status != CTL_OK || answer_is_end(line)) {
-            break;
-        }
+    while ((status = ask_answer(c, status, &line)) == CTL_OK && !answer_is_end(line)) {
         if (!stats_take(&s, line) && !take_fields(&s, line, number++)) {
             status = ask_garbled(c, line);
         } else if (is_alone(line)) {

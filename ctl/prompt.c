@@ -45,11 +45,8 @@ void prompt_each_name(struct ctl *c, void (*fn)(struct span name))
     struct span line = {0}, name, value;
     enum ctl_status status = ask_line(c, "config get *");
 
-    while (status == CTL_OK) {
-        status = ask_answer(c, &line);
-        if (status != CTL_OK || !answer_pair(line, "CONFIG", &name, &value)) {
-            break;
-        }
+    while ((status = ask_answer(c, status, &line)) == CTL_OK &&
+           answer_pair(line, "CONFIG", &name, &value)) {
         fn(name);
     }
     c->why[0] = '\0';
