@@ -54,13 +54,6 @@ static bool on_value_begin(void *arg, const struct snap_block *b, const struct s
     return true;
 }
 
-static bool on_value_part(void *arg, struct span bytes)
-{
-    (void)arg;
-    (void)bytes;
-    return true;
-}
-
 static bool on_value_end(void *arg)
 {
     struct examiner *e = arg;
@@ -121,7 +114,6 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
         .arg = &e,
         .item = on_item,
         .value_begin = on_value_begin,
-        .value_part = on_value_part,
         .value_end = on_value_end,
         .value_drop = on_value_drop,
         .flush = on_flush,

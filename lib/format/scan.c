@@ -82,7 +82,7 @@ static enum scan_given give_part(struct scan_value *v, const struct snap_block *
 {
     struct snap_item it;
     struct span bytes;
-    bool goes_on;
+    bool goes_on = true;
     uint32_t at;
 
     if (!snap_part_of(b, content, &at, &it, &bytes)) {
@@ -101,7 +101,7 @@ static enum scan_given give_part(struct scan_value *v, const struct snap_block *
     if (!v->is_open) {
         *v = (struct scan_value){.is_open = true, .len = it.value_len};
         goes_on = sink->value_begin(sink->arg, b, &it);
-    } else {
+    } else if (sink->value_part != NULL) {
         goes_on = sink->value_part(sink->arg, bytes);
     }
     v->at += (uint32_t)bytes.len;

@@ -23,7 +23,10 @@ struct scan_sink {
     void *arg; /* [borrowed] */
     /* The items of a block, one after the other; b->unix_ms is when they were read. */
     bool (*item)(void *arg, const struct snap_block *b, const struct snap_item *it);
-    /* A value in parts: the item with the first part as its value, each other part, the end. */
+    /*
+     * A value in parts: the item with the first part as its value, each other part (may be
+     * NULL), the end.
+     */
     bool (*value_begin)(void *arg, const struct snap_block *b, const struct snap_item *it);
     bool (*value_part)(void *arg, struct span bytes);
     bool (*value_end)(void *arg);
