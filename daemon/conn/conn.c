@@ -34,8 +34,8 @@ static struct conn *conn_from_poll(uv_poll_t *poll)
 
 /*
  * The peer reset the connection, as a socket does that is closed with unread replies. What it
- * has sent before is executed if it is not in the middle of a reply: until there is none, and the
- * read after it returns the error. False: it is closed.
+ * has sent before is executed if it is not in the middle of a reply; the read after it returns
+ * the error. False: it is closed.
  */
 static bool goes_on_after_reset(struct conn *c)
 {

@@ -268,7 +268,7 @@ static bool settle_shares(struct settings *wanted, const enum option_id *ids, un
            !names(ids, count, refusal->id);
 }
 
-/* Set these options to their values in `wanted`, all of which are given by files if is_given. */
+/* Set these options to their values in `wanted`; is_given: all of them are given by files. */
 static bool change(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
                    unsigned count, bool is_given, struct live_refusal *refusal)
 {

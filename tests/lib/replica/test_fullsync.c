@@ -4,11 +4,11 @@
  * has, whatever happens meanwhile: changes, flushes, rings that are overrun, values that are
  * larger than the backlog. It ends when it must, and releases everything.
  */
-#include "lib/base/load.h"
 #include "lib/replica/fullsync.h"
 
 #include <pthread.h>
 
+#include "lib/base/load.h"
 #include "lib/ship/ship.h"
 #include "tests/lib/replica/pair.h"
 
