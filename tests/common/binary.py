@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The binary protocol for tests: frames, and a client of few words."""
+"""The binary protocol for tests: frames, and a minimal client."""
 import collections
 import os
 import struct
@@ -40,7 +40,7 @@ Frame = collections.namedtuple("Frame", "magic opcode datatype status opaque cas
 
 def pack(opcode, key=b"", extras=b"", value=b"", opaque=0, cas=0, magic=REQUEST, status=0,
          datatype=0, key_len=None, extras_len=None, body_len=None):
-    """The bytes of a frame; its lengths are true unless others are given."""
+    """The bytes of a frame; its lengths are correct unless others are given."""
     return struct.pack(
         ">BBHBBHIIQ", magic, opcode,
         len(key) if key_len is None else key_len,
@@ -64,14 +64,14 @@ def timed(opcode, key=b"", exptime=0, **more):
 
 
 def answer(opcode, status=OK, key=b"", extras=b"", value=None, opaque=0, cas=0):
-    """The bytes of an answer; an error has its text for a value unless another is given."""
+    """The bytes of an answer; the value of an error is its text unless another is given."""
     if value is None:
         value = TEXTS.get(status, b"")
     return pack(opcode, key, extras, value, opaque, cas, RESPONSE, status)
 
 
 def split(data):
-    """The frames at the front of data, and what follows them."""
+    """The frames at the front of data, and the remaining bytes."""
     frames, at = [], 0
     while len(data) >= at + HEADER:
         magic, opcode, key_len, extras_len, datatype, status, body_len, opaque, cas = \
@@ -106,7 +106,7 @@ class BinaryClient(Client):
         return self.frame()
 
     def until_noop(self, data):
-        """Send requests and a noop; all frames that come before its answer."""
+        """Send requests and a noop; returns all frames before its answer."""
         self.send(data + pack(NOOP, opaque=LAST))
         frames = []
         while True:
@@ -117,7 +117,7 @@ class BinaryClient(Client):
             frames.append(frame)
 
     def statistics(self, key=b""):
-        """All of a stat, as a dictionary of text."""
+        """All lines of a stat, as a dictionary of strings."""
         self.send(pack(STAT, key))
         found = {}
         while True:

@@ -18,7 +18,7 @@ def value(key, n):
 
 
 class Pipeline:
-    """Requests and their replies, one after the other."""
+    """Requests and their replies, in sequence."""
 
     def __init__(self):
         self.requests = b""
@@ -91,7 +91,7 @@ class Client:
         return self.sent if number is None else self.pipeline.ends[number]
 
     def send(self):
-        """Send what the socket takes; returns how much that was."""
+        """Send until the socket is full; returns the number of sent bytes."""
         n = 0
         end = self.sendable()
         try:
@@ -139,7 +139,7 @@ class Client:
 
     @property
     def is_whole(self):
-        """Only expected bytes came, and the last reply is whole."""
+        """Only expected bytes arrived, and the last reply is complete."""
         return self.wrong is None and self.at in self.pipeline.borders
 
     def __str__(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that load a daemon in lumps, and check that they get each reply, whole and in order."""
+"""Clients that load a daemon in batches, and check that they get each reply, complete and in order."""
 import random
 import struct
 import threading
@@ -10,7 +10,7 @@ from mayfly import wait_for
 
 
 class Load:
-    """Clients that send in lumps and check every reply, until they are stopped."""
+    """Clients that send in batches and check every reply, until they are stopped."""
 
     def __init__(self, d, count, *kinds, connect=None):
         self.d, self.is_over, self.errors, self.lumps = d, False, [], 0
@@ -35,7 +35,7 @@ class Load:
         return self
 
     def goes_on(self):
-        """All of it goes on: wait for some more lumps."""
+        """All of them make progress: wait for some more batches."""
         before = self.lumps
         wait_for(lambda: self.lumps > before + 2 * len(self.threads) or self.errors, "the load goes on")
         assert not self.errors, self.errors
@@ -91,7 +91,7 @@ def binary(c, name, n, rng):
 
 
 def upload(c, name, n, rng):
-    """A large value in pieces, so that it is on its way while workers come and go."""
+    """A large value in pieces, so that it is in transit while workers come and go."""
     n += 1
     value = mayfly.pattern(b"%s.%d" % (name, n), 300000 + rng.randrange(200000))
     c.send(b"set u%s 0 0 %d\r\n" % (name, len(value)))
@@ -105,7 +105,7 @@ def upload(c, name, n, rng):
 
 
 def many_keys(c, name, n, rng):
-    """A line that takes many turns, whose replies are more than the socket holds."""
+    """A line that takes many turns, whose replies exceed the socket's buffer."""
     if n == 0:
         assert c.set(b"l" + name, mayfly.pattern(name, 100)) == b"STORED"
     keys = rng.randint(2000, 20000)

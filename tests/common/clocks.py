@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clocks of another host for a daemon that runs; see clocks.c."""
+"""Clocks of another host for a running daemon; see clocks.c."""
 import mmap
 import os
 import re
@@ -13,8 +13,8 @@ NS = 1000 ** 3
 
 
 class Clocks:
-    """The clocks of a daemon that gets .env: a number of seconds ahead of this machine's, or negative. The wall clock may be
-    set while it runs."""
+    """The clocks of a daemon that gets .env: offset in seconds from this machine's clock, may be negative. The wall
+    clock can be set while it runs."""
 
     def __init__(self, wall=0, boot=0):
         handle, self.path = tempfile.mkstemp(prefix="mayfly-clocks.")

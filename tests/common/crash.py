@@ -39,7 +39,7 @@ def is_whole(key, value):
 
 
 def allowed(states, value, asked):
-    """Those of the states that a key may have which a value is, or a miss (None), as of that time."""
+    """The possible states of a key that match a value, or a miss (None), at that time."""
     if value is None:
         return [s for s in states if s[0] is None or s[1]]
     version = int(value.split(b":")[1])
@@ -47,16 +47,16 @@ def allowed(states, value, asked):
 
 
 def left_of(value, fits):
-    """The states that a key may have from here on. With a deadline or without: a touch may have been carried out and
-    not answered."""
+    """The possible states of a key from now on, with and without a deadline: a touch may have been executed but not
+    answered."""
     if value is None:
         return [ABSENT]
     return fits[:1] if len(set(fits)) == 1 else [(fits[0][0], float("inf"))]
 
 
 class Model:
-    """The states that each key may have: the first is the one that was promised, later ones may be lost
-    or not. A state is a version and the time from which it must not be seen."""
+    """The possible states of each key: the first is the promised one, later ones may or may not be lost. A state is a
+    version and the time from which it must not be seen."""
 
     def __init__(self):
         self.may = {b"k%d" % n: [ABSENT] for n in range(KEYS)}
@@ -67,11 +67,11 @@ class Model:
         self.may[key].append(state)
 
     def mark(self):
-        """What the states are now, for promise()."""
+        """The present states, for promise()."""
         return {key: len(states) for key, states in self.may.items()}
 
     def promise(self, mark):
-        """Nothing older than the states at the mark comes back."""
+        """No state older than those at the mark may reappear."""
         for key, n in mark.items():
             self.may[key] = self.may[key][n - 1:]
 
@@ -96,7 +96,7 @@ class Crash:
         self.kills = self.hits = self.misses = self.requests = 0
 
     def batch(self, c):
-        """Some requests at once. Their answers make nothing sure, unless the policy says so."""
+        """Send several requests at once. Their answers promise durability only if the policy does."""
         lines, notes = [], []
         for key in self.rng.sample(sorted(self.model.may), 20):
             kind = self.rng.random()
@@ -142,7 +142,7 @@ class Crash:
             self.model.steady = {b"s%d" % n for n in range(STEADY)}
 
     def load(self, d):
-        """Until the daemon is gone."""
+        """Wait until the daemon has ended."""
         with d.operator() as c:
             if not self.model.steady:
                 self.store_steady(c)
@@ -166,7 +166,7 @@ class Crash:
                         self.model.promise(mark)
 
     def look(self, c):
-        """What came back; from here on it is what the keys have."""
+        """The restored states, which become the present ones."""
         for key, states in self.model.may.items():
             asked = time.time() - 0.05
             value = c.get(key)

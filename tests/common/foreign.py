@@ -27,7 +27,7 @@ def need_module(name, package):
 
 @contextlib.contextmanager
 def daemons(count, *args):
-    """So many daemons on TCP ports of their own."""
+    """This number of daemons on separate TCP ports."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Daemon(*args, tcp=True)) for _ in range(count)]
 
@@ -37,7 +37,7 @@ def addresses(group):
 
 
 def run_script(interpreter, script, *args, env=None, patience=300):
-    """Run a client's script; fails unless it ended well and counted its checks."""
+    """Run a client's script; fails unless it succeeded and counted its checks."""
     program = shutil.which(interpreter)
     if program is None:
         raise Skip(interpreter + " is not installed")

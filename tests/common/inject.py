@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults of the disk for a daemon that runs; see inject.c."""
+"""Disk faults for a running daemon; see inject.c."""
 import contextlib
 import mmap
 import os
@@ -19,7 +19,7 @@ EVER = 1 << 40
 
 
 class Inject:
-    """What is to happen to files of a folder; daemons get .env."""
+    """Faults for the files of a folder; daemons get .env."""
 
     def __init__(self, folder):
         handle, self.path = tempfile.mkstemp(prefix="mayfly-inject.")
@@ -35,7 +35,8 @@ class Inject:
         struct.pack_into("Q", self.page, 8 * FIELDS.index(field), value)
 
     def arm(self, kinds, nth, how="fail", number=0, times=1, part=""):
-        """From now on: of all calls of these kinds the n-th, and more if times says so. nth=0 counts them."""
+        """From now on the n-th of all calls of these kinds fails, and more if times says so. nth=0 only counts
+        them."""
         self.put("nth", 0)
         struct.pack_into("%ds" % PART_MAX, self.page, 8 * len(FIELDS), part.encode())
         self.put("kinds", sum(1 << KINDS.index(kind) for kind in kinds))

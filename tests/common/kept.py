@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A folder in which one daemon after the other keeps its data."""
+"""A folder in which consecutive daemons keep their data."""
 import contextlib
 import os
 
@@ -7,7 +7,7 @@ import mayfly
 
 
 class Kept:
-    """A folder for the file, and daemons that have it one after the other."""
+    """A folder for the file, and consecutive daemons that use it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -45,7 +45,7 @@ def figure(c, name):
 
 
 def status_of(d):
-    """Exit status of one that is not to serve."""
+    """Exit status of a daemon that must not start to serve."""
     return d.process.wait(mayfly.PATIENCE)
 
 

@@ -30,7 +30,7 @@ PATIENCE = 100.0    # seconds to wait for what takes milliseconds, unless saniti
 
 
 class Skip(Exception):
-    """Something that the test needs is not installed. .ci/run takes that for a failure."""
+    """A prerequisite of the test is not installed. .ci/run treats that as a failure."""
 
 
 class Inapplicable(Skip):
@@ -41,13 +41,13 @@ class Inapplicable(Skip):
 
 
 def skip_if(holds, why):
-    """Skip this test, which such a build, user or machine cannot run."""
+    """Skip this test, which this kind of build, user or machine cannot run."""
     if holds:
         raise Inapplicable(why)
 
 
 def needs(program, package=None):
-    """Skip this test where a program is not installed."""
+    """Skip this test if a program is not installed."""
     if shutil.which(program) is None:
         raise Skip("%s is not installed" % (package or program))
 
@@ -70,20 +70,20 @@ def write(path, text, permissions=None):
 
 
 def replace(path, text, permissions=None):
-    """Write a file in one step for those who read it."""
+    """Write a file atomically."""
     os.rename(write(path + ".new", text, permissions), path)
     return path
 
 
 def folder(in_memory=False):
-    """One that is removed at the end; in memory, where there is such a place."""
+    """A folder that is removed at the end; in memory if possible."""
     return tempfile.TemporaryDirectory(prefix="mayfly-it.",
                                        dir="/dev/shm" if in_memory and os.access("/dev/shm", os.W_OK) else None)
 
 
 @contextlib.contextmanager
 def place(name, text=None, permissions=None, in_memory=False):
-    """The path of a file in a folder of its own. With a text it is there."""
+    """The path of a file in a temporary folder. With a text, the file exists."""
     with folder(in_memory) as made:
         path = os.path.join(made, name)
         if text is not None:
@@ -92,7 +92,7 @@ def place(name, text=None, permissions=None, in_memory=False):
 
 
 def run(*args, user=ROOT, env=None, cwd=None, before=None):
-    """A start that ends before it serves: its status, and what it printed."""
+    """Run a start that ends before it serves: its status, and its output."""
     done = subprocess.run([os.path.abspath(PROGRAM), *user, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=PATIENCE, env={**os.environ, **(env or {})}, cwd=cwd,
                           preexec_fn=before, check=False)
@@ -126,8 +126,8 @@ def wait_for(condition, what, patience=PATIENCE):
 
 
 def best_of(measure, limit, patience=20):
-    """Measure until a result is below the limit, for some time; returns the best one. Other load on
-    the machine spoils some results, a fault of the daemon spoils all."""
+    """Measure until a result is below the limit, for some time; returns the best one. Other load on the machine
+    spoils some results, a fault of the daemon spoils all."""
     end = time.monotonic() + patience
     best = measure()
     while best >= limit and time.monotonic() < end:
@@ -137,8 +137,8 @@ def best_of(measure, limit, patience=20):
 
 @contextlib.contextmanager
 def beside(run, cases):
-    """Call run(case, is_over) of all cases at once, each in a thread, beside what is done within this. At its end
-    the event is_over is set, and it waits for all of them. Raises the first failure."""
+    """Call run(case, is_over) for all cases in parallel threads while the body of the with statement runs. At its end
+    the event is_over is set, and all threads are joined. Raises the first failure."""
     is_over = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
         results = [pool.submit(run, case, is_over) for case in cases]
@@ -151,19 +151,19 @@ def beside(run, cases):
 
 
 def in_parallel(run, cases):
-    """Call run(case) of all cases at once and do nothing else: for tests that wait."""
+    """Call run(case) for all cases in parallel: for tests that mostly wait."""
     with beside(lambda case, _: run(case), cases):
         pass
 
 
 def has_text(*texts, program=PROGRAM):
-    """Is one of them in the program, which is linked with something that has it?"""
+    """Does the program contain one of these strings, because it is linked with a library?"""
     code = read_bytes(program)
     return any(text in code for text in texts)
 
 
 def is_sanitized(program=PROGRAM):
-    """Was it built with a sanitizer? Measuring memory or speed of such a build is pointless."""
+    """Is it built with a sanitizer? Measuring memory or speed of such a build is pointless."""
     return has_text(b"libasan", b"__asan_init", b"__tsan_init", program=program)
 
 
@@ -172,8 +172,8 @@ def has_address_sanitizer(program=PROGRAM):
 
 
 def use_python_of_debian():
-    """Start over with /usr/bin/python3: only it can load the compiled modules that Debian packages,
-    and another Python may come first on the PATH."""
+    """Re-execute with /usr/bin/python3: only that can load the compiled modules of Debian packages, and another
+    Python may be first in the PATH."""
     python = "/usr/bin/python3"
     if sys.executable != python and os.path.exists(python) and "MAYFLY_REEXEC" not in os.environ:
         os.environ["MAYFLY_REEXEC"] = "1"
@@ -266,14 +266,14 @@ class Client:
         return found.get(keys[0]) if len(keys) == 1 else found
 
     def fill(self, prefix, count, value):
-        """Store this number of items, as keys prefix0, prefix1 and so on."""
+        """Store this number of items, with keys prefix0, prefix1 and so on."""
         for at in range(0, count, 1000):
             self.send(b"".join(b"ms %s%d %d q\r\n%s\r\n" % (prefix, n, len(value), value)
                                for n in range(at, min(at + 1000, count))) + b"mn\r\n")
             assert self.line() == b"MN"
 
     def stats(self, what=b""):
-        """`stats` or one of its sub-commands, as a dictionary of text."""
+        """`stats` or one of its sub-commands, as a dictionary of strings."""
         self.send((b"stats " + what).strip() + b"\r\n")
         lines = []
         while b"END" not in lines[:-1]:      # the last one may be incomplete
@@ -314,7 +314,7 @@ class Daemon:
 
     def __init__(self, *args, tcp=False, port=None, path=None, env=None, before=None, wait=True,
                  user=True, program=PROGRAM, stderr=None, is_visible=False, control=False):
-        """is_visible: the test reads what /proc shows of its descriptors. That takes root, or -r."""
+        """is_visible: the test reads its descriptors in /proc, which requires root, or -r."""
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
         self.path = path or os.path.join(self.folder, "socket")
         self.log_path = os.path.join(self.folder, "log")
@@ -354,7 +354,7 @@ class Daemon:
         return self.process.pid
 
     def of_thread(self, name, file):
-        """What /proc says of the thread of this name."""
+        """The /proc data of the thread of this name."""
         for task in os.listdir("/proc/%d/task" % self.pid):
             where = "/proc/%d/task/%s/" % (self.pid, task)
             if read(where + "comm").strip() == name:
@@ -362,7 +362,7 @@ class Daemon:
         raise AssertionError("there is no thread " + name)
 
     def cpu_of_thread(self, name):
-        """Seconds of CPU that it has used."""
+        """Seconds of CPU time of the thread of this name."""
         return int(self.of_thread(name, "schedstat").split()[0]) / 1e9
 
     @property
@@ -376,11 +376,11 @@ class Daemon:
         return self.port
 
     def ports(self, kind="TCP INET"):
-        """Those that it listens on."""
+        """Its listening ports."""
         return [int(line.split()[2]) for line in read(self.port_file).splitlines() if line.startswith(kind + ": ")]
 
     def reload(self, says):
-        """Have files read again, and wait until the log has this once more."""
+        """Reload the files, and wait until this text appears in the log once more."""
         before = self.log().count(says)
         self.process.send_signal(signal.SIGHUP)
         wait_for(lambda: self.log().count(says) > before, says)
@@ -406,7 +406,7 @@ class Daemon:
         return Client(self.control_path)
 
     def wait_for_operator(self):
-        """For where the daemon answers no ordinary client."""
+        """For a daemon that does not answer ordinary clients."""
         def comes_in():
             try:
                 with self.operator() as c:
@@ -416,7 +416,7 @@ class Daemon:
         wait_for(comes_in, "the operator is served")
 
     def says(self, text):
-        """True once this is in the log, which a thread of its own writes."""
+        """True once this text is in the log, which a separate thread writes."""
         def is_there():
             return text in self.log()
         try:
@@ -428,8 +428,8 @@ class Daemon:
         return read(self.log_path)
 
     def rss(self):
-        """Resident bytes. Counted page by page where the kernel lets us: the number in statm lacks
-        what each CPU has not added to the sum yet, which is megabytes when there are many CPUs."""
+        """Resident bytes. Counted page by page if the kernel allows it: the number in statm lacks per-CPU counts that
+        were not added yet, megabytes on machines with many CPUs."""
         with contextlib.suppress(OSError), open("/proc/%d/smaps_rollup" % self.pid) as f:
             for line in f:
                 if line.startswith("Rss:"):
@@ -437,8 +437,8 @@ class Daemon:
         return int(read("/proc/%d/statm" % self.pid).split()[1]) * resource.getpagesize()
 
     def cpu(self):
-        """CPU seconds used by all threads. The clock of a process needs no statistics, which a
-        kernel may be built without; its number is computed as clock_getcpuclockid() does."""
+        """CPU seconds used by all threads. The clock of a process needs no statistics, which a kernel may be built
+        without; its number is computed as in clock_getcpuclockid()."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def is_alive(self):
@@ -450,7 +450,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def paused(self):
-        """Stops the daemon within it: all that is sent meanwhile is there when it continues."""
+        """Stops the daemon while the body runs: all input sent meanwhile has arrived when it continues."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             wait_for(self.has_stopped, "the daemon stands still")
@@ -459,7 +459,7 @@ class Daemon:
             self.process.send_signal(signal.SIGCONT)
 
     def stop(self, how=signal.SIGTERM, patience=PATIENCE):
-        """Ask it to end; returns its exit status."""
+        """Stop it; returns its exit status."""
         self.process.send_signal(how)
         wait_for(lambda: not self.is_alive(), "it ends", patience)
         return self.process.returncode
@@ -488,7 +488,7 @@ class Daemon:
 
 
 def hold(d, count, data):
-    """So many clients of d that send as much of data as the server takes, and read nothing."""
+    """This number of clients of d that send as much of data as the server accepts, and read nothing."""
     held = []
     for _ in range(count):
         c = d.client()
@@ -502,7 +502,7 @@ def hold(d, count, data):
 
 
 def pattern(name, n):
-    """n bytes that belong to this name only: another key's value, or a torn one, does not match."""
+    """n bytes that are unique to this name: another key's value, or a partial one, does not match."""
     unit = b"<" + name + b">"
     return (unit * (n // len(unit) + 1))[:n]
 
@@ -514,7 +514,7 @@ def skip_all(reason):
 
 
 class Run:
-    """One test as it runs: at once, or in a thread beside others."""
+    """A test that runs now, or in a thread in parallel with others."""
 
     def __init__(self, test, is_beside):
         self.test, self.error = test, None
@@ -531,7 +531,7 @@ class Run:
         self.seconds = time.monotonic() - began
 
     def report(self, number, name):
-        """Wait for it and say how it ended; false: it failed."""
+        """Wait for it and report the result; false: it failed."""
         if self.thread is not None:
             self.thread.join()
         else:

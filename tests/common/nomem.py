@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Allocations that fail in a daemon that runs; see nomem.c."""
+"""Failing allocations in a running daemon; see nomem.c."""
 import mmap
 import os
 import struct
@@ -13,7 +13,7 @@ EVER = 1 << 40
 
 
 class NoMem:
-    """What is to fail in a daemon that gets .how."""
+    """Failures for a daemon that gets .how."""
 
     def __init__(self):
         handle, self.path = tempfile.mkstemp(prefix="mayfly-nomem.")
@@ -29,7 +29,8 @@ class NoMem:
         struct.pack_into("Q", self.page, 8 * FIELDS.index(field), value)
 
     def arm(self, nth, thread="", times=1):
-        """From now on: of all calls of threads whose name begins so, the n-th, and more if times says so. 0 counts."""
+        """From now on the n-th of all calls of threads whose name has this prefix fails, and more if times says so. 0
+        only counts."""
         self.disarm()
         struct.pack_into("16s", self.page, 8 * len(FIELDS), thread.encode())
         self.put("nth", nth)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real Prometheus (Debian's package) that scrapes one daemon, and questions to it."""
+"""A real Prometheus (Debian's package) that scrapes one daemon, and queries to it."""
 import contextlib
 import json
 import os
@@ -40,7 +40,7 @@ def listens(port, process):
 
 
 class Prometheus:
-    """One that runs in a folder; to be called with a query."""
+    """A Prometheus that runs in a folder; call it with a query."""
 
     def __init__(self, folder, target, log):
         self.log = log
@@ -69,7 +69,7 @@ class Prometheus:
             return []
 
     def __call__(self, query):
-        """(labels, value) of each series now."""
+        """(labels, value) of each series at present."""
         return [(r["metric"], float(r["value"][1])) for r in self.ask("query", query=query)]
 
     def over_time(self, query, start, end, step):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A TCP proxy that spoils connections: it cuts, stalls, throttles, half-closes and flips bits at a chosen byte."""
+"""A TCP proxy that disturbs connections: it cuts, stalls, throttles, half-closes and flips bits at a chosen byte."""
 import contextlib
 import socket
 import threading
@@ -52,7 +52,7 @@ class Link:
         threading.Thread(target=self.release, args=(threads,), daemon=True).start()
 
     def release(self, threads):
-        """What neither end has read is lost with the descriptors, and a sender learns of it."""
+        """Bytes that neither end has read are lost when the descriptors are closed, and the sender gets an error."""
         for thread in threads:
             thread.join()
         self.client.close()
@@ -111,7 +111,7 @@ class Link:
             pass
 
     def pass_some(self):
-        """Pass a piece down; false: that was the last."""
+        """Pass a piece down; false: it was the last one."""
         plan = self.plan
         points = [p for p in (plan.cut, plan.stall, plan.half) if p is not None]
         until = min(points) if points else None
@@ -145,8 +145,8 @@ class Link:
 
 
 class Proxy:
-    """Listens on a port of its own, and passes on to a port of this host, which may be changed: so a server that was
-    started again is found where the one before was."""
+    """Listens on a separate port, and forwards to a port of this host, which may be changed: so a restarted server is
+    reached at the same port."""
 
     def __init__(self, target, records=False):
         self.target, self.records = target, records
@@ -172,12 +172,12 @@ class Proxy:
             Link(self, client, self.plans.pop(0) if self.plans else PASSES)
 
     def cut(self):
-        """Cut the links that there are."""
+        """Cut the existing links."""
         for link in list(self.links):
             link.close()
 
     def stall(self, is_stalled):
-        """Hold back what servers say, or let it pass."""
+        """Hold back data from servers, or let it pass."""
         (self.is_stalled.set if is_stalled else self.is_stalled.clear)()
 
     def close(self):
@@ -196,7 +196,7 @@ class Proxy:
 
 
 class Scripted:
-    """A server that is none: each connection is handed to a function, with a socket, in a thread."""
+    """A simulated server: each connection is passed to a function, as a socket, in a thread."""
 
     def __init__(self, serve):
         self.serve, self.count = serve, 0

@@ -38,7 +38,7 @@ def xxh32(data):
 
 
 def sealed(line):
-    """A line of a primary, with the sum that ends it."""
+    """A line of a primary, with its final checksum."""
     return line + b" %08x\r\n" % xxh32(line)
 
 
@@ -53,7 +53,7 @@ class Node(mayfly.Daemon):
         self.c = self.operator()
 
     def role(self):
-        """Its words: primary or replica, state, id, epoch, offset."""
+        """The words of `role`: primary or replica, state, id, epoch, offset."""
         line = self.c.ask(b"role")
         assert line.startswith(b"ROLE "), line
         return line.decode().split()[1:]
@@ -91,7 +91,7 @@ def level(primary, *replicas, count=1):
 
 
 def keys(c):
-    """Its keys, as meta commands name them: with the flag for base64, if they need that."""
+    """Its keys in the form of meta commands: with the flag for base64 if needed."""
     c.send(b"lru_crawler mgdump all\r\n")
     found = []
     line = c.line()
@@ -110,8 +110,8 @@ def batches(items, n=200):
 
 
 def dump(c):
-    """Everything there is. Of each key: value, flags, cas, whether it is stale, and its deadline as a unix time in
-    milliseconds, of those that are text; None: it has none."""
+    """All items. For each key: value, flags, cas, whether it is stale, and its deadline as a unix time in
+    milliseconds if the key is text; None: no deadline."""
     found = {}
     for some in batches(keys(c)):
         c.send(b"".join(b"mg %s v f c t\r\npexpiretime %s\r\n" % (name, name.split()[0]) for name in some))
@@ -141,13 +141,13 @@ def are_same(a, b):
 
 
 def differences(a, b):
-    """Of two dumps, of which the second is a replica's: what differs, without values."""
+    """The differences of two dumps, the second of a replica, without values."""
     return [(k, a.get(k, ("none",))[1:], b.get(k, ("none",))[1:]) for k in sorted(set(a) | set(b))
             if not are_same(a.get(k), b.get(k))][:10]
 
 
 def assert_equal(*nodes):
-    """The first one has what its replicas have, the others."""
+    """The first server has the items of its replicas, the other servers."""
     dumps = [dump(n.c) for n in nodes]
     for other in dumps[1:]:
         assert not differences(dumps[0], other), differences(dumps[0], other)

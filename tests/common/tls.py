@@ -11,7 +11,7 @@ import mayfly
 
 
 class Certificates:
-    """A folder of them: NAME.key and NAME.pem. A test that cannot have them is skipped."""
+    """A folder of them: NAME.key and NAME.pem. The test is skipped if they cannot be made."""
 
     def __init__(self):
         mayfly.needs("openssl")
@@ -27,7 +27,7 @@ class Certificates:
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **kw)
 
     def make(self, name, authority=None, subject=None, names=None):
-        """By default it signs itself, for its own name. names: those that its extension has."""
+        """Self-signed for its own name by default. names: those of its extension."""
         request = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", name + ".key",
                    "-subj", subject or "/CN=" + name] + (["-addext", "subjectAltName=" + names] if names else [])
         if authority is None:
@@ -38,12 +38,12 @@ class Certificates:
                      "-CAcreateserial", "-out", name + ".pem", "-days", "2", "-copy_extensions", "copyall")
 
     def serve(self, name):
-        """The options of a server that shows this one, which signs itself."""
+        """The options of a server that uses this certificate, which is self-signed."""
         self.make(name, names="DNS:" + name)
         return "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (self.path(name + ".pem"), self.path(name + ".key"))
 
     def context(self, certificate=None, newest=None, authority="ca"):
-        """For a client that trusts what this authority has signed; None: it trusts everybody."""
+        """For a client that trusts certificates signed by this authority; None: it trusts all."""
         c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         c.check_hostname = False
         if authority is None:
@@ -58,7 +58,7 @@ class Certificates:
 
 
 def make_or_skip_all(**made):
-    """Certificates with what each name has as arguments of make(), or the script is skipped."""
+    """Certificates, with the arguments of make() for each name; the script is skipped if they cannot be made."""
     try:
         certificates = Certificates()
     except mayfly.Skip as why:
