@@ -104,11 +104,12 @@ void mem_free_pages(void *p, size_t n)
 
 /*
  * Blocks that others free later would stay in a heap whose thread does nothing, so it has none
- * meanwhile: its next allocation makes one.
+ * meanwhile: its next allocation makes one. No mi_collect(true) before it: in version 2.0.9
+ * that unmaps cached segments without waiting for threads that still read their heads, as they
+ * look for segments that ended heaps have left.
  */
 void mem_rest_thread(void)
 {
-    mi_collect(true);
     mi_thread_done();
 }
 
