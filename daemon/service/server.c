@@ -583,7 +583,7 @@ static void tell_start(struct server *s)
     log_notice("server, is ready: " MAYFLY_NAME " " MAYFLY_VERSION
                ", pid %ld, %u threads, %" PRIu64
                " megabytes, %s%s%s, TLS %s, authentication %s, "
-               "control %s, metrics %s, seccomp %s, persistence %s",
+               "control %s, metrics %s, seccomp %s, disk persistence %s",
                (long)getpid(), (unsigned)roster_active(&s->crew.roster),
                setting_get(set, memory_limit_bytes) >> 20,
                option_typed(set, OPTION_maxmemory_policy, policy),
