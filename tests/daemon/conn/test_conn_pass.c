@@ -274,6 +274,87 @@ TEST(who_follows_stays)
     ck_assert(!is_passable);
 }
 
+static void begin_to_stop(struct worker *w)
+{
+    w->deferred_batches++; /* until it has begun */
+    w->is_stopping = true;
+    w->phase = WORKER_DRAINING;
+    w->crew->duties->drain(w);
+}
+
+static void end_batch(struct worker *w)
+{
+    w->deferred_batches--;
+}
+
+static void check_drain(struct worker *w)
+{
+    worker_now(w);
+    w->crew->duties->check_drain(w);
+}
+
+static bool waits_for_socket;
+
+static void look_at_first(struct worker *w)
+{
+    waits_for_socket = w->conns->first->state == CONN_OUTPUT;
+}
+
+static bool is_stuck(void)
+{
+    solo_run(look_at_first);
+    return waits_for_socket;
+}
+
+#define DUMPED 500
+
+/*
+ * The others, who are passed on, wait for it no longer than for a value that does not come: for
+ * one that restores, and in the middle of a dump.
+ */
+TEST_LOOP(who_does_not_read_and_cannot_be_passed_on_is_closed, 2)
+{
+    static const char *const ask[] = {"restore begin 10\r\nget k\r\n",
+                                      "lru_crawler metadump all\r\n"};
+    static const char *const answer[] = {"OK\r\nVALUE k 0 524288\r\n", "OK\r\nkey="};
+    char *v = wire_value(MIB / 2, 1);
+    int fd = wire_dial(SMALL_SOCKET);
+    char key[64];
+
+    wire_store(fd, "k", v, MIB / 2);
+    for (int i = 0; i < DUMPED; i++) {
+        snprintf(key, sizeof(key), "a-key-that-makes-the-dump-longer-%d", i);
+        wire_store(fd, key, "v", 1);
+    }
+    wire_say(fd, ask[_i]);
+    wire_expect(fd, answer[_i]);
+    WAIT_UNTIL(is_stuck()); /* while it takes slices, it makes progress */
+    solo_run(begin_to_stop);
+    clock_advance(&solo.crew.engine.clock, WORKER_STALL_MS - 1);
+    solo_run(check_drain);
+    ck_assert_uint_eq(solo_counter(CTR_curr_connections), 1);
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_run(check_drain);
+    ck_assert_uint_eq(solo_counter(CTR_curr_connections), 0);
+    solo_run(end_batch);
+    free(v);
+}
+
+/* It was accepted before the server stopped, and its header may be on its way. */
+TEST(a_balancer_that_comes_late_is_passed_on)
+{
+    static const struct conn_origin balanced = {.transport = CONN_TCP, .is_proxied = true};
+    int server;
+
+    ck_assert_ptr_null(networks_parse("127.0.0.1", &solo.crew.access.proxies));
+    solo_run(begin_to_stop);
+    solo.origin = &balanced;
+    (void)wire_dial_tcp(&server);
+    solo_run(end_batch);
+    ck_assert_uint_eq(passed_conns_count(&solo.crew.passed), 1);
+    close(passed_conns_fd(&solo.crew.passed, 0));
+}
+
 static void ask_watcher(struct worker *w)
 {
     struct client *client = &w->conns->first->client;
