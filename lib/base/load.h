@@ -6,6 +6,7 @@
 #ifndef MAYFLY_LIB_BASE_LOAD_H
 #define MAYFLY_LIB_BASE_LOAD_H
 
+#include <byteswap.h>
 #include <endian.h>
 #include <stdint.h>
 #include <string.h>
@@ -36,17 +37,17 @@ static inline uint64_t load_le64(const char *p)
 
 static inline uint16_t load_be16(const char *p)
 {
-    return be16toh(htole16(load_le16(p)));
+    return bswap_16(load_le16(p));
 }
 
 static inline uint32_t load_be32(const char *p)
 {
-    return be32toh(htole32(load_le32(p)));
+    return bswap_32(load_le32(p));
 }
 
 static inline uint64_t load_be64(const char *p)
 {
-    return be64toh(htole64(load_le64(p)));
+    return bswap_64(load_le64(p));
 }
 
 static inline void store_le16(char *p, uint16_t v)
@@ -69,8 +70,7 @@ static inline void store_le64(char *p, uint64_t v)
 
 static inline void store_be16(char *p, uint16_t v)
 {
-    v = htobe16(v);
-    memcpy(p, &v, sizeof(v));
+    store_le16(p, bswap_16(v));
 }
 
 #endif
